@@ -1,0 +1,46 @@
+# `make demo` and `make test` are all a newcomer needs: both set up .venv by themselves and are quick the second time.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PEERS := ai2-olmo-core==3.0.0 megatron-core==0.16.1
+
+.PHONY: demo test lint bench scale clean
+
+demo: $(VENV)/.installed
+	$(BIN)/gristmill demo
+
+test: lint
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.tested
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# Loader against its peers, then the figures at a trillion tokens: benchmarks/README.md says what and how.
+bench: $(VENV)/.installed
+	PYTHON=$(PYTHON) bash benchmarks/setup_peers.sh
+	$(BIN)/python benchmarks/loader.py
+	$(BIN)/python benchmarks/cold.py
+
+scale: $(VENV)/.installed
+	$(BIN)/python benchmarks/scale.py
+
+$(VENV)/.created:
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt
+	$(PIP) -c constraints.txt -e .
+	touch $@
+
+# torch first and pinned, so that no peer pulls another build of it.
+$(VENV)/.tested: $(VENV)/.installed tests/requirements.txt
+	$(PIP) -c constraints.txt torch==2.13.0
+	$(PIP) -c constraints.txt -e '.[dev]' -r tests/requirements.txt
+	touch $@
+
+clean:
+	rm -rf $(VENV) .venv-bench benchmarks/data

@@ -1,0 +1,1 @@
+"""The contenders, one small class a file; `registry` lists them without importing any."""

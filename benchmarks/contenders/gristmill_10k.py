@@ -1,0 +1,26 @@
+"""Gristmill on the corpus in 10,000 shards."""
+
+from typing import Any
+
+import gristmill as gm
+
+from contenders.gristmill_file import Gristmill
+from harness.corpus import EOS, Corpus
+
+SHARDS = 10_000
+
+
+class GristmillManyShards(Gristmill):
+    """One store of many files; windows run across their borders, as in one file."""
+
+    @classmethod
+    def prepare(cls, corpus: Corpus) -> None:
+        """Write the shards."""
+        corpus.shards(SHARDS)
+
+    def store(self) -> Any:
+        """All shards as one store."""
+        return gm.open(self.corpus.shards(SHARDS), dtype="uint16", eos=EOS)
+
+
+CONTENDER = GristmillManyShards

@@ -1,0 +1,1 @@
+"""The machinery around the contenders: data, worker processes, rounds, and the report."""

@@ -1,0 +1,1 @@
+"""The package that holds `functional`."""

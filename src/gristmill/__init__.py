@@ -1,0 +1,72 @@
+"""Gristmill turns raw text into the batches a language model trains on.
+
+import gristmill as gm
+
+store = gm.open("data/corpus/train")
+plan = gm.Plan(sources={"web": store}, seq_len=2048, batch_size=64, seed=0)
+for batch in gm.Loader(plan): ...
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gristmill.core.errors import (
+        ConfigError,
+        EngineError,
+        GristmillError,
+        SourceError,
+        StateError,
+        StoreError,
+    )
+    from gristmill.loader.loader import Loader
+    from gristmill.order.options import Exclude, Phase, PlanOptions, Skip
+    from gristmill.order.plan import Plan
+    from gristmill.run import index, load_plan, prepare
+    from gristmill.store.opening import open_store as open
+
+# Each name is imported when it is first used: `import gristmill` alone costs a few milliseconds.
+_HOMES = {
+    **dict.fromkeys(
+        ("ConfigError", "EngineError", "GristmillError", "SourceError", "StateError", "StoreError"), "core.errors"
+    ),
+    "Loader": "loader.loader",
+    **dict.fromkeys(("Exclude", "Phase", "PlanOptions", "Skip"), "order.options"),
+    "Plan": "order.plan",
+    **dict.fromkeys(("index", "load_plan", "prepare"), "run"),
+    "open": "store.opening",
+}
+
+__all__ = [
+    "ConfigError",
+    "EngineError",
+    "Exclude",
+    "GristmillError",
+    "Loader",
+    "Phase",
+    "Plan",
+    "PlanOptions",
+    "Skip",
+    "SourceError",
+    "StateError",
+    "StoreError",
+    "index",
+    "load_plan",
+    "open",
+    "prepare",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'gristmill' has no attribute {name!r}")
+    module = importlib.import_module(f"gristmill.{_HOMES[name]}")
+    value = getattr(module, "open_store" if name == "open" else name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

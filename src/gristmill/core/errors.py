@@ -1,0 +1,53 @@
+"""Every error a user can meet, by who must act.
+
+GristmillError
+├── ConfigError    fix the recipe, the plan or the call
+├── SourceError    fix the input: names the file and the row
+├── StoreError     the data on disk is damaged or incomplete: names the shard
+├── StateError     this checkpoint does not belong to this plan: says what differs
+└── EngineError    the machine or the cluster failed: safe to run again
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class GristmillError(Exception):
+    """The root: `except GristmillError` catches all that Gristmill raises on purpose."""
+
+    exit_code = 1
+
+
+class ConfigError(GristmillError):
+    """The recipe, the plan or the call asks for something that cannot be."""
+
+    exit_code = 2
+
+
+class SourceError(GristmillError):
+    """An input file cannot be read as what it was said to be."""
+
+    exit_code = 2
+
+
+class StoreError(GristmillError):
+    """A store on disk is damaged, incomplete or of another version."""
+
+
+class StateError(GristmillError):
+    """A checkpoint does not belong to the plan it was loaded into."""
+
+    exit_code = 2
+
+
+class EngineError(GristmillError):
+    """The machine failed (disk full, worker lost): the same command may be run again."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """` (did you mean 'x'?)` where something known is close to `word`, else the list of what is known."""
+    names = sorted(known)
+    close = difflib.get_close_matches(word, names, n=1)
+    return f" (did you mean {close[0]!r}?)" if close else f" (known: {', '.join(names)})"

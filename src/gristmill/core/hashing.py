@@ -1,0 +1,46 @@
+"""The hashes that shape bytes and orders: xxh3 for content, SplitMix64 for keys.
+
+They are ours to keep: a run's order and a store's fingerprint depend on them, so neither may change silently.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import xxhash
+
+_MASK = (1 << 64) - 1
+
+
+def hash64(data: bytes | str) -> int:
+    """xxh3-64 of bytes (text as UTF-8), unsigned."""
+    return xxhash.xxh3_64_intdigest(data.encode() if isinstance(data, str) else data)
+
+
+def mix64(x: int) -> int:
+    """SplitMix64's finaliser: one 64-bit integer to another, bijectively."""
+    x = (x + 0x9E3779B97F4A7C15) & _MASK
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
+    return x ^ (x >> 31)
+
+
+def derive_key(*parts: int | str) -> int:
+    """A 64-bit key from a path of names and numbers, e.g. (seed, 'web', epoch)."""
+    key = 0
+    for part in parts:
+        word = hash64(part) if isinstance(part, str) else part & _MASK
+        key = mix64(key ^ mix64(word))
+    return key
+
+
+def canonical_json(value: Any) -> str:
+    """JSON with sorted keys and no blanks: equal values give equal text."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def fingerprint(value: Any) -> str:
+    """32 hex digits that name a JSON value: the first half of its SHA-256."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()[:32]

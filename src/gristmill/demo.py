@@ -1,0 +1,152 @@
+"""`gristmill demo`: prepare, mix, trace, kill, resume and measure, on text that every Python installation has."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pydoc
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from gristmill.loader.loader import Loader
+from gristmill.order.options import PlanOptions
+from gristmill.order.plan import Plan
+from gristmill.recipe import Recipe, SourceOptions, StoreOptions
+from gristmill.run import index, load_plan, prepare
+from gristmill.show import Bar, console, show_batch, show_bench, show_store, table
+from gristmill.store.opening import open_store
+from gristmill.store.reader import Store
+
+SEQ_LEN, BATCH_SIZE, STEPS = 256, 16, 400
+
+
+def demo(out: str | None) -> None:
+    """Run all stages in `out`, or in a temporary folder that is removed afterwards."""
+    began = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="gristmill-demo-") as temporary:
+        root = Path(out or temporary)
+        _prepare_stores(root)
+        plan = _make_plan(root)
+        _show_step(plan)
+        _kill_and_resume(root / "plan.json")
+        _throughput(root)
+    console.print(f"\nDone in {time.perf_counter() - began:.1f} s." + (f" The stores are in {out}." if out else ""))
+
+
+def _heading(number: int, text: str) -> None:
+    console.print(f"\n[bold]{number}. {text}[/bold]")
+
+
+def _write_topics(folder: Path) -> None:
+    """The help topics of `pydoc`, one text file each."""
+    from pydoc_data.topics import topics
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in topics.items():
+        (folder / f"{name}.txt").write_text(pydoc.plain(text))
+
+
+def _prepare_stores(root: Path) -> None:
+    _heading(1, "Prepare: the standard library's sources and pydoc's topics, two stores")
+    _write_topics(root / "raw" / "topics")
+    library = sysconfig.get_paths()["stdlib"]
+    for name, paths in {
+        "code": [f"{library}/*.py", f"{library}/[a-k]*/*.py"],
+        "prose": [str(root / "raw" / "topics")],
+    }.items():
+        store = StoreOptions(tokens_per_shard=1_000_000, val_fraction=0.02)
+        recipe = Recipe(str(root / name), [SourceOptions(name, paths)], tokenizer="gpt2", store=store, on_error="skip")
+        with Bar() as bar:
+            prepare(recipe, overwrite=True, progress=bar)
+        show_store(root / name, open_store, as_json=False)
+
+
+def _make_plan(root: Path) -> Plan:
+    _heading(2, "Mix: 70 % code, 30 % prose, whole documents packed into windows")
+    stores = {name: open_store(root / name / "train") for name in ("code", "prose")}
+    for store in stores.values():
+        index(store, SEQ_LEN)
+    options = PlanOptions(cut="pack")
+    weights = {"code": 0.7, "prose": 0.3}
+    plan = Plan(stores, weights, seq_len=SEQ_LEN, batch_size=BATCH_SIZE, seed=0, steps=STEPS, options=options)
+    plan.save(root / "plan.json")
+    forecast = plan.forecast()
+    rows = [(s.name, s.samples, f"{s.share:.4f}", f"{s.epochs:.2f}") for s in forecast.sources]
+    table(f"forecast for {STEPS} steps, {forecast.tokens:,} tokens", ("source", "samples", "share", "epochs"), rows)
+    return plan
+
+
+def _show_step(plan: Plan) -> None:
+    _heading(3, "A batch, decoded, with the documents behind it")
+    store = plan.sources[0].store
+    assert isinstance(store, Store)
+    loader = Loader(plan, keys=("labels", "doc_ids"), threads=0)
+    batch = loader.batch(123)
+    show_batch(plan, batch, 123, store.decode)
+    shapes = ", ".join(f"{key} {array.dtype}{list(array.shape)}" for key, array in batch.items())
+    console.print(shapes)
+    document = plan.trace(123)[0].doc_id
+    steps = ", ".join(str(seen.step) for seen in plan.find(document)[:8])
+    console.print(f"and back: {document!r} is seen in steps {steps} …")
+
+
+def _kill_and_resume(plan_file: Path) -> None:
+    _heading(4, "Kill a reader with SIGKILL, resume it on two ranks, compare every token")
+    checkpoint = plan_file.with_name("checkpoint.json")
+    victim = subprocess.Popen([sys.executable, "-m", "gristmill.demo", "--read", str(plan_file), str(checkpoint)])
+    while not checkpoint.exists() or json.loads(checkpoint.read_text())["step"] < 20:
+        if victim.poll() is not None:
+            raise RuntimeError("the reader ended before it could be killed")
+        time.sleep(0.02)
+    os.kill(victim.pid, signal.SIGKILL)
+    victim.wait()
+    state = json.loads(checkpoint.read_text())
+    plan = load_plan(plan_file)
+    ranks = [Loader(plan, rank, 2) for rank in range(2)]
+    began = time.perf_counter()
+    for loader in ranks:
+        loader.load_state_dict(state)
+    seconds = time.perf_counter() - began
+    whole = Loader(plan, threads=0)
+    compared = 0
+    for parts in zip(*ranks, strict=True):
+        rows = np.empty((BATCH_SIZE, SEQ_LEN), dtype=np.int64)
+        rows[0::2], rows[1::2] = parts[0]["input_ids"], parts[1]["input_ids"]
+        if not np.array_equal(rows, whole.batch(ranks[0].step - 1)["input_ids"]):
+            raise RuntimeError("the resumed batches differ from the uninterrupted ones")
+        compared += rows.size
+    size = len(json.dumps(state))
+    console.print(
+        f"killed after step {state['step']}, checkpoint {size} bytes, loaded in {seconds * 1e3:.1f} ms; "
+        f"{compared:,} tokens on 2 ranks equal those of 1"
+    )
+
+
+def read(plan_file: str, checkpoint: str) -> None:
+    """The reader that is killed: one step every 10 ms, its state written after each."""
+    loader = Loader(load_plan(Path(plan_file)))
+    for _ in loader:
+        temporary = Path(f"{checkpoint}.tmp")
+        temporary.write_text(json.dumps(loader.state_dict()))
+        temporary.replace(checkpoint)
+        time.sleep(0.01)
+
+
+def _throughput(root: Path) -> None:
+    _heading(5, "Throughput of this machine")
+    chosen = argparse.Namespace(
+        keys="", seq_len=SEQ_LEN, batch_size=BATCH_SIZE * 16, cut="pack", seconds=1.0, json=False
+    )
+    show_bench(open_store(root / "code" / "train"), chosen)
+
+
+if __name__ == "__main__":
+    read(*sys.argv[2:])

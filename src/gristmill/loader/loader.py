@@ -1,0 +1,201 @@
+"""The loader: a plan's batches for one rank.
+
+loader = Loader(plan, rank=0, world_size=8, keys=("labels",))
+for batch in loader: ...                 # from loader.step on
+loader.batch(48_211)                     # any step, at once
+loader.load_state_dict(checkpoint)       # milliseconds, on any world size
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from gristmill.core.errors import ConfigError
+from gristmill.loader.batch import Assembler, Batch, Group, Tally
+from gristmill.loader.orderahead import OrderAhead
+from gristmill.loader.partition import Partition
+from gristmill.loader.readahead import ReadAhead
+from gristmill.loader.state import check_state, make_state
+from gristmill.order.plan import Plan
+
+# 16 MiB stay near the processor's caches; more was slower here, less cannot hide a slow read.
+READAHEAD_BYTES = 16 << 20
+_MAX_GROUP = 64
+
+
+Built = tuple[int, Batch, Tally]
+
+
+class Loader:
+    """Yields dicts of numpy arrays; `step` is the next step to serve, `served` how many have been.
+
+    keys: more arrays than input_ids and sample_ids: labels, doc_ids, position_ids, cu_seqlens. threads: readers ahead
+    of the loop, 0 reads in the loop itself. readahead_bytes bounds the batches held ready (at least one a thread).
+    max_docs: columns of cu_seqlens, seq_len // 64 by default. Files and threads are opened lazily in each process.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        rank: int = 0,
+        world_size: int = 1,
+        *,
+        keys: Sequence[str] = (),
+        threads: int = 2,
+        readahead_bytes: int = READAHEAD_BYTES,
+        max_docs: int | None = None,
+    ) -> None:
+        if threads < 0 or readahead_bytes < 1 or (max_docs is not None and max_docs < 1):
+            raise ConfigError("threads cannot be below 0, readahead_bytes and max_docs not below 1.")
+        self.plan, self.keys = plan, tuple(keys)
+        self._threads, self._readahead_bytes, self._max_docs = threads, readahead_bytes, max_docs
+        self._partition = Partition(rank, world_size)
+        self._partition.check(plan)
+        self.step = 0
+        self._reset()
+
+    def _reset(self) -> None:
+        self._order = OrderAhead(self.plan)
+        self._assembler = Assembler(self.plan, self.keys, self._max_docs, keep_buffers=2 * _MAX_GROUP)
+        self._ahead: ReadAhead[Built] | None = None
+        self._owner = os.getpid()
+        self._tally, self._batches, self._tokens, self._waited, self._began = Tally(), 0, 0, 0.0, 0.0
+
+    def __getstate__(self) -> dict[str, Any]:
+        names = ("plan", "keys", "step", "_threads", "_readahead_bytes", "_max_docs", "_partition")
+        return {name: getattr(self, name) for name in names}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._reset()
+
+    def __len__(self) -> int:
+        """Steps that the whole plan serves; TypeError if it is endless."""
+        return len(self.plan)
+
+    @property
+    def rank(self) -> int:
+        """Which part of each batch this loader gives."""
+        return self._partition.rank
+
+    @property
+    def world_size(self) -> int:
+        """Into how many parts each batch is split."""
+        return self._partition.world_size
+
+    @property
+    def served(self) -> int:
+        """Batches that the trainer has had before `step`: steps less the skipped ones."""
+        return self.plan.skips.served(self.step)
+
+    def batch(self, step: int) -> Batch:
+        """This rank's rows of any step, without touching the iteration."""
+        self.plan.check_served(step)
+        return next(self._build(range(step, step + 1)))[1]
+
+    def _build(self, steps: range) -> Iterator[Built]:
+        """The batches of consecutive steps of one segment, their order computed at once."""
+        segment = self.plan.segment(steps.start)
+        samples = self._partition.own(self._order.samples(steps), segment.batch_size)
+        group = Group(steps, segment, samples, self._partition.rows(segment.batch_size))
+        return ((step, *built) for step, built in zip(steps, self._assembler.build(group), strict=True))
+
+    def _group_size(self, step: int) -> tuple[int, int]:
+        """(steps a group, groups ahead) that fill the bound of memory without passing it."""
+        segment = self.plan.segment(step)
+        row_bytes = self._assembler.bytes_per_row(segment.seq_len)
+        steps = self._readahead_bytes // (row_bytes * self._partition.rows(segment.batch_size))
+        ahead = max(1, self._threads)
+        return max(1, min(_MAX_GROUP, steps // (2 * ahead))), max(ahead, min(2 * ahead, steps))
+
+    def _groups(self, step: int) -> Iterator[range]:
+        """The served steps from `step` on, in groups that cross neither a phase nor a skipped step."""
+        total = self.plan.total_steps
+        while (step := self.plan.skips.next_served(step)) != total and (total is None or step < total):
+            end = step + self._group_size(step)[0]
+            segment_end = self.plan.segment(step).to_step
+            end = end if segment_end is None else min(end, segment_end)
+            yield range(step, self.plan.skips.first_skipped(step, end))
+            step = self.plan.skips.first_skipped(step, end)
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Batches from `step` on; a step set while iterating (by seek or load_state_dict) takes effect at once."""
+        expected = -1
+        while True:
+            if self._owner != os.getpid():
+                self._reset()
+                expected = -1
+            if expected != self.step:
+                self._restart()
+            found = self._next()
+            if found is None:
+                return
+            step, batch = found
+            self.step = expected = step + 1
+            yield batch
+
+    def _restart(self) -> None:
+        self.close()
+        groups = self._groups(self.step)
+        if self._threads and (self.plan.total_steps is None or self.step < self.plan.total_steps):
+            self._ahead = ReadAhead(
+                lambda steps: list(self._build(steps)), groups, self._threads, self._group_size(self.step)[1]
+            )
+        else:
+            self._inline = (item for group in groups for item in self._build(group))
+        self._began = self._began or time.perf_counter()
+
+    def _next(self) -> tuple[int, Batch] | None:
+        if self._ahead is not None:
+            waited = self._ahead.waited
+            found = self._ahead.next()
+            self._waited += self._ahead.waited - waited
+        else:
+            began = time.perf_counter()
+            found = next(self._inline, None)
+            self._waited += time.perf_counter() - began
+        if found is None:
+            self.close()
+            return None
+        step, batch, tally = found
+        self._tally.add(tally)
+        self._batches += 1
+        self._tokens += batch["input_ids"].size
+        return step, batch
+
+    def seek(self, step: int) -> None:
+        """Go on at another step."""
+        if step < 0 or (self.plan.total_steps is not None and step > self.plan.total_steps):
+            raise ConfigError(f"Step {step} is outside the plan, which has {self.plan.total_steps} steps.")
+        self.step = step
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state to keep with a checkpoint: JSON, under 1 KB, the same on every rank."""
+        return make_state(self.plan, self.step)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where `state` was taken; any plan that is equal before that step is accepted, no other."""
+        self.step = check_state(self.plan, state)
+
+    def stats(self) -> dict[str, float]:
+        """Since iteration began: batches and tokens of this rank, tokens/s, time waited for data, and what was cut."""
+        elapsed = time.perf_counter() - self._began if self._began else 0.0
+        return {
+            "batches": self._batches,
+            "tokens": self._tokens,
+            "seconds": elapsed,
+            "tokens_per_second": self._tokens / elapsed if elapsed else 0.0,
+            "waited_seconds": self._waited,
+            "waited_share": self._waited / elapsed if elapsed else 0.0,
+            "readahead": self._ahead.ready() if self._ahead else 0,
+            **vars(self._tally),
+        }
+
+    def close(self) -> None:
+        """Stop the threads; iterating again starts new ones."""
+        if self._ahead is not None:
+            self._ahead.close()
+            self._ahead = None

@@ -1,0 +1,137 @@
+"""Which source each slot of a run takes its sample from: exact at every block's end, and a prefix of each source.
+
+Slots come in blocks of M. With C_k the sum of the first k weights, source k has had
+
+    N_k(b) = floor(C_k * b * M) - floor(C_(k-1) * b * M)
+
+samples after b blocks: the sums are exact, and each N_k(b) is within one sample of its weight. Inside a block the
+slots are labelled by a permutation; the j-th slot of source k, in slot order, takes the source's sample N_k(b) + j.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from gristmill.core.errors import ConfigError, did_you_mean
+from gristmill.core.hashing import derive_key
+from gristmill.order.permute import Ints, permute
+
+DEFAULT_BLOCK = 4096
+_TOLERANCE = Fraction(1, 10**6)
+
+
+def exact_weights(weights: Mapping[str, object], names: tuple[str, ...], where: str) -> tuple[Fraction, ...]:
+    """The weights as rationals read from their decimal text, in the order of `names`, scaled to sum to exactly 1."""
+    for name in weights:
+        if name not in names:
+            raise ConfigError(f"Weight for unknown source {name!r} in {where}{did_you_mean(name, names)}.")
+    values = tuple(_rational(weights.get(name, 0), name, where) for name in names)
+    total = sum(values, Fraction(0))
+    if abs(total - 1) > _TOLERANCE:
+        listed = ", ".join(f"{name} {weights[name]}" for name in names if name in weights)
+        raise ConfigError(f"The weights of {where} add up to {float(total):g}, not 1 ({listed}): scale them.")
+    return tuple(value / total for value in values)
+
+
+def _rational(value: object, name: str, where: str) -> Fraction:
+    try:
+        weight = value if isinstance(value, Fraction) else Fraction(str(value))
+    except (ValueError, ZeroDivisionError) as error:
+        raise ConfigError(f"The weight of {name!r} in {where} is {value!r}, not a number.") from error
+    if weight < 0:
+        raise ConfigError(f"The weight of {name!r} in {where} is {value}, below zero.")
+    return weight
+
+
+def weight_text(weight: Fraction) -> str:
+    """The shortest exact text of a weight: a decimal where it has one, else p/q."""
+    decimal = Decimal(weight.numerator) / Decimal(weight.denominator)
+    return format(decimal.normalize(), "f") if Fraction(decimal) == weight else str(weight)
+
+
+def block_size(weights: tuple[Fraction, ...], asked: int | None) -> int:
+    """The plan constant M: 4,096 unless asked for, and never under 1 / smallest positive weight."""
+    smallest = min(weight for weight in weights if weight > 0)
+    needed = -(-smallest.denominator // smallest.numerator)
+    if asked is None:
+        return max(DEFAULT_BLOCK, needed)
+    if asked < needed:
+        raise ConfigError(f"A block of {asked} samples cannot hold a weight of {float(smallest):g}: at least {needed}.")
+    return asked
+
+
+@dataclass(frozen=True)
+class Mix:
+    """The labels of an endless row of slots, by blocks of `block`, keyed by `key`."""
+
+    weights: tuple[Fraction, ...]
+    block: int
+    key: int
+
+    @functools.cached_property
+    def _cumulative(self) -> tuple[Fraction, ...]:
+        sums = [Fraction(0)]
+        for weight in self.weights:
+            sums.append(sums[-1] + weight)
+        return tuple(sums)
+
+    def before_block(self, b: int) -> Ints:
+        """N_k(b) for every source k: samples given by the first `b` blocks."""
+        floors = [c.numerator * b * self.block // c.denominator for c in self._cumulative]
+        edges = np.array(floors, dtype=np.int64)
+        return edges[1:] - edges[:-1]
+
+    def labels(self, slots: Ints) -> tuple[Ints, Ints]:
+        """For each slot its source, and how many samples that source gave to earlier slots."""
+        if len(self.weights) == 1:
+            return np.zeros_like(slots), slots
+        source, ordinal = np.empty_like(slots), np.empty_like(slots)
+        blocks = slots // self.block
+        for b in np.unique(blocks):
+            here = blocks == b
+            inside = slots[here] - b * self.block
+            block_labels, block_ordinals = _labelled_block(self, int(b))
+            source[here], ordinal[here] = block_labels[inside], block_ordinals[inside]
+        return source, ordinal
+
+    def given(self, slots: int) -> Ints:
+        """How many samples each source has given after the first `slots` slots, exactly."""
+        b, inside = divmod(slots, self.block)
+        counts = self.before_block(b)
+        if inside:
+            labels, _ = _labelled_block(self, b)
+            counts = counts + np.bincount(labels[:inside], minlength=len(self.weights))
+        return counts
+
+    def slot_of(self, source: int, ordinal: int) -> int:
+        """The slot that takes the source's sample `ordinal`: the inverse of `labels`, found by arithmetic."""
+        weight = self.weights[source]
+        b = ordinal * weight.denominator // (weight.numerator * self.block)
+        while b > 0 and self.before_block(b)[source] > ordinal:
+            b -= 1
+        while self.before_block(b + 1)[source] <= ordinal:
+            b += 1
+        labels, _ = _labelled_block(self, b)
+        inside = np.flatnonzero(labels == source)[ordinal - int(self.before_block(b)[source])]
+        return b * self.block + int(inside)
+
+
+@functools.lru_cache(maxsize=64)
+def _labelled_block(mix: Mix, b: int) -> tuple[npt.NDArray[np.int16], Ints]:
+    """The labels of block b's slots, and each slot's ordinal in its source, counted from the start of the mix."""
+    before = mix.before_block(b)
+    counts = mix.before_block(b + 1) - before
+    places = permute(np.arange(mix.block), mix.block, derive_key(mix.key, b))
+    labels = np.repeat(np.arange(len(counts), dtype=np.int16), counts)[places]
+    in_source_order = np.argsort(labels, kind="stable")
+    starts = np.cumsum(counts) - counts
+    ordinals = np.empty(mix.block, dtype=np.int64)
+    ordinals[in_source_order] = np.arange(mix.block) + np.repeat(before - starts, counts)
+    return labels, ordinals

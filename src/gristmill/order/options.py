@@ -1,0 +1,147 @@
+"""What a plan may be asked for: frozen options, lossless as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gristmill.core.errors import ConfigError, did_you_mean
+from gristmill.core.options import from_mapping
+from gristmill.order.cut import check_cut
+
+WEIGHT_UNITS = ("samples", "tokens", "documents")
+MODES = ("replace", "loss")
+
+
+@dataclasses.dataclass(frozen=True)
+class Phase:
+    """A change that begins at `from_step`; what is None stays as it was.
+
+    `shards` lets a source that grew serve more shards from here on. That, and a change of seq_len that the plan's unit
+    cannot hold, starts a new epoch of the sources concerned and must be asked for by `restart`.
+    """
+
+    from_step: int
+    weights: Mapping[str, Any] | None = None
+    seq_len: int | None = None
+    batch_size: int | None = None
+    shards: Mapping[str, int] | None = None
+    restart: bool = False
+
+    def __post_init__(self) -> None:
+        if self.from_step < 1:
+            raise ConfigError(f"A phase begins at step 1 or later, not {self.from_step}: put it into the plan itself.")
+        check_positive(seq_len=self.seq_len, batch_size=self.batch_size)
+
+
+@dataclasses.dataclass(frozen=True)
+class Exclude:
+    """A document taken out from `from_step` on, without moving any other sample.
+
+    mode "replace": its tokens become EOS and are masked out of the loss; "loss": they are only masked.
+    `rewrite_history` lets a checkpoint be loaded although it was made after `from_step` without this exclusion.
+    """
+
+    doc: str
+    source: str | None = None
+    from_step: int = 0
+    mode: str = "replace"
+    rewrite_history: bool = False
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise ConfigError(f"Unknown mode {self.mode!r} of an exclusion{did_you_mean(self.mode, MODES)}.")
+
+
+@dataclasses.dataclass(frozen=True)
+class Skip:
+    """The steps [from_step, to_step) are passed over: consumed, never served."""
+
+    from_step: int
+    to_step: int
+    rewrite_history: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.from_step < self.to_step:
+            raise ConfigError(f"A skip of steps [{self.from_step}, {self.to_step}) is empty or begins below 0.")
+
+
+@dataclasses.dataclass(frozen=True)
+class PlanOptions:
+    """All of a plan that has a default.
+
+    cut: chunk, pack, pad or window. unit: the longest seq_len that the run may have (default: the longest it has now).
+    block: slots a mix block, at least 1 / smallest weight. weights_in: what the weights count. max_epochs: one number,
+    or one a source. shards: how many shards of a source the plan begins with (default: all).
+    """
+
+    cut: str = "chunk"
+    unit: int | None = None
+    block: int | None = None
+    weights_in: str = "samples"
+    max_epochs: int | Mapping[str, int] | None = None
+    shards: Mapping[str, int] | None = None
+    phases: Sequence[Phase] = ()
+    exclude: Sequence[Exclude] = ()
+    skip: Sequence[Skip] = ()
+    shuffle: bool = True
+    drop_last: bool = True
+
+    def __post_init__(self) -> None:
+        check_cut(self.cut)
+        check_positive(unit=self.unit, block=self.block)
+        if self.weights_in not in WEIGHT_UNITS:
+            raise ConfigError(f"Unknown weights_in {self.weights_in!r}{did_you_mean(self.weights_in, WEIGHT_UNITS)}.")
+        phases = sorted(_each(self.phases, Phase, "phases"), key=lambda phase: phase.from_step)
+        if len({phase.from_step for phase in phases}) < len(phases):
+            raise ConfigError("Two phases begin at the same step: join them into one.")
+        exclude = tuple(Exclude(item) if isinstance(item, str) else item for item in self.exclude)
+        skip = tuple(Skip(*item) if isinstance(item, tuple | list) else item for item in self.skip)
+        object.__setattr__(self, "phases", tuple(phases))
+        object.__setattr__(self, "exclude", _each(exclude, Exclude, "exclude"))
+        object.__setattr__(self, "skip", _each(skip, Skip, "skip"))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, without those that are at their default."""
+        return without_defaults(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> PlanOptions:
+        """The inverse of `to_dict`; unknown keys are errors."""
+        return from_mapping(cls, values, "the plan's options")
+
+
+def check_positive(**values: int | None) -> None:
+    """Refuse a size that is not a whole number above 0, by its name."""
+    for name, value in values.items():
+        if value is not None and (not isinstance(value, int) or value < 1):
+            raise ConfigError(f"{name} must be a whole number above 0, not {value!r}.")
+
+
+def without_defaults(options: Any) -> dict[str, Any]:
+    """The fields of a frozen options object that differ from their defaults, nested ones too, as plain values."""
+    values = {}
+    for field in dataclasses.fields(options):
+        value = getattr(options, field.name)
+        if value != field.default:
+            values[field.name] = _plain(value)
+    return values
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return without_defaults(value)
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value if isinstance(value, int | str | bool | None) else str(value)
+
+
+def _each(items: Sequence[Any], cls: type[Any], where: str) -> tuple[Any, ...]:
+    made = tuple(from_mapping(cls, item, where) if isinstance(item, Mapping) else item for item in items)
+    for item in made:
+        if not isinstance(item, cls):
+            raise ConfigError(f"{where} holds {item!r}, which is no {cls.__name__}.")
+    return made

@@ -1,0 +1,329 @@
+"""A plan: which stores, which mix, how sequences are cut, the seed. All that decides what a step holds.
+
+plan = Plan(sources={"web": web, "code": code}, weights={"web": 0.7, "code": 0.3}, seq_len=2048, batch_size=64)
+plan.samples(48_211)    # int64 (64, 3): source, epoch, sample of each row
+plan.trace(48_211)      # the documents behind them
+plan.find("doc-id")     # the steps in which a document is seen
+"""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gristmill.core.errors import ConfigError, did_you_mean
+from gristmill.core.hashing import fingerprint, hash64
+from gristmill.core.options import check_keys
+from gristmill.core.paths import write_atomic
+from gristmill.order import trace as tracing
+from gristmill.order.exclusions import resolve_exclusions
+from gristmill.order.forecast import Forecast, forecast
+from gristmill.order.mix import weight_text
+from gristmill.order.options import PlanOptions, check_positive
+from gristmill.order.permute import Ints
+from gristmill.order.phases import Segment, resolve, settings
+from gristmill.order.skips import Skips
+from gristmill.order.source import Source, Tokens
+
+PLAN_VERSION = 1
+_KEYS = {"gristmill_plan", "sources", "weights", "seq_len", "batch_size", "seed", "steps", "options"}
+_PINNED = {"path", "shards", "tokens", "fingerprint"}
+
+
+class Plan:
+    """Frozen data from which every batch of a run follows; its fingerprint knows no paths.
+
+    batch_size counts the sequences of the global batch. Without weights, sources are mixed by their size. With `steps`
+    the plan ends there; without, a single source means one pass and a mix is endless.
+    """
+
+    def __init__(
+        self,
+        sources: Mapping[str, Tokens],
+        weights: Mapping[str, Any] | None = None,
+        *,
+        seq_len: int,
+        batch_size: int,
+        seed: int = 0,
+        steps: int | None = None,
+        options: PlanOptions | None = None,
+    ) -> None:
+        options = options or PlanOptions()
+        check_positive(seq_len=seq_len, batch_size=batch_size, steps=steps)
+        if not isinstance(seed, int):
+            raise ConfigError(f"seed must be a whole number, not {seed!r}.")
+        if not isinstance(sources, Mapping) or not sources:
+            raise ConfigError('A plan needs sources: a mapping of names to opened stores, {"web": gm.open(...)}.')
+        self.seq_len, self.batch_size, self.seed, self.steps, self.options = seq_len, batch_size, seed, steps, options
+        self.weights = None if weights is None else {name: str(value) for name, value in weights.items()}
+        self.sources = tuple(Source(name, store, options.cut, seed, options.shuffle) for name, store in sources.items())
+        wanted = settings(self.sources, weights, seq_len, batch_size, options)
+        segments = resolve(self.sources, wanted, seed, steps, options)
+        self.total_steps = steps if steps is not None else _one_pass(segments, options)
+        self.segments = _ended(segments, self.total_steps)
+        self.skips = Skips(options.skip)
+        self.exclusions = resolve_exclusions(options.exclude, self.sources)
+        self._starts = [segment.from_step for segment in self.segments]
+        _check_ends(self)
+
+    def __len__(self) -> int:
+        """Steps that are served: all but the skipped ones."""
+        if self.total_steps is None:
+            raise TypeError("this plan is endless: give it steps=")
+        return self.skips.served(self.total_steps)
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.names)
+        end = "endless" if self.total_steps is None else f"{self.total_steps:,} steps"
+        return f"Plan({names}; {self.options.cut} {self.seq_len} x {self.batch_size}, seed {self.seed}, {end})"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The sources' names; `sample_ids` count them in this order."""
+        return tuple(source.name for source in self.sources)
+
+    def segment(self, step: int) -> Segment:
+        """The segment that holds a step; an error where the plan has no such step."""
+        if step < 0 or (self.total_steps is not None and step >= self.total_steps):
+            raise ConfigError(
+                f"Step {step:,} is outside the plan, which has steps 0 to {(self.total_steps or 0) - 1:,}."
+            )
+        return self.segments[bisect.bisect_right(self._starts, step) - 1]
+
+    def samples(self, step: int) -> Ints:
+        """int64 (rows, 3): source, epoch and sample of each row of a step's global batch."""
+        self.check_served(step)
+        return self.samples_of_steps(step, 1)
+
+    def samples_of_steps(self, step: int, count: int) -> Ints:
+        """The rows of `count` steps of one segment at once; skipped steps are computed too."""
+        segment = self.segment(step)
+        samples = segment.samples(step, count)
+        if self._pass_is_short and step + count == self.total_steps:
+            samples = samples[samples[:, 1] == 0]
+        return samples
+
+    @property
+    def _pass_is_short(self) -> bool:
+        """Whether the last batch may be short: one pass, nothing dropped."""
+        return not self.options.drop_last and self.steps is None
+
+    def check_served(self, step: int) -> None:
+        """Refuse a step that the plan skips."""
+        if self.skips.covers(step):
+            raise ConfigError(f"Step {step:,} is skipped by this plan: it has no batch.")
+
+    def tokens_before(self, step: int) -> int:
+        """Tokens in the batches served before `step`, padding included, skipped steps not."""
+        total = 0
+        for segment in self.segments:
+            end = step if segment.to_step is None else min(step, segment.to_step)
+            if end > segment.from_step:
+                steps = self.skips.served(end) - self.skips.served(segment.from_step)
+                total += steps * segment.batch_size * segment.seq_len
+        return total
+
+    def trace(self, step: int) -> list[tracing.TraceRow]:
+        """Which documents, and which of their tokens, each row of a step holds."""
+        return tracing.trace(self, step)
+
+    def find(self, doc_id: str, until: int | None = None) -> list[tracing.Seen]:
+        """The steps before `until` (default: the plan's end) in which a document is seen, by inverting the order."""
+        return tracing.find(self, doc_id, until)
+
+    def forecast(self, step: int | None = None) -> Forecast:
+        """Samples, epochs and the exact mix after `step` steps (default: the plan's end), and when sources run out."""
+        return forecast(self, step)
+
+    def digest(self, step: int) -> str:
+        """16 hex digits of the sample ids of one step, sources by name; '' for a step that is not served."""
+        if step < 0 or self.skips.covers(step):
+            return ""
+        samples = self.samples(step)
+        names = np.array([hash64(name) for name in self.names], dtype=np.uint64)
+        return f"{hash64(names[samples[:, 0]].tobytes() + samples[:, 1:].tobytes()):016x}"
+
+    def prefix(self, step: int) -> dict[str, Any]:
+        """All that decides the steps before `step`, by named parts; equal parts mean equal batches."""
+        segments = [segment for segment in self.segments if segment.from_step < step]
+        return {
+            "seed": self.seed,
+            "cut": self.options.cut,
+            "shuffle": self.options.shuffle,
+            "seq_len": [segment.seq_len for segment in segments],
+            "batch_size": [segment.batch_size for segment in segments],
+            "phase starts": [segment.from_step for segment in segments],
+            "unit": [segment.unit for segment in segments],
+            "block": [segment.mix.block for segment in segments],
+            "weights": [self._weights(segment) for segment in segments],
+            "sources": [self._contents(segment) for segment in segments],
+            "cursors": [self._cursors(segment) for segment in segments],
+            "exclude": self.exclusions.before(step),
+            "skip": self.skips.before(step),
+        }
+
+    def prefix_fingerprint(self, step: int) -> str:
+        """32 hex digits that name the plan restricted to the steps before `step`."""
+        return fingerprint(self.prefix(step))
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """32 hex digits that name the whole plan, free of paths."""
+        last = self.segments[-1].from_step + 1
+        excludes, skips = self.options.exclude, self.options.skip
+        whole = max([last, *(item.from_step + 1 for item in excludes), *(item.to_step for item in skips)])
+        changes = [repr(item) for item in (*excludes, *skips)]
+        return fingerprint([self.prefix(whole), self.total_steps, self.options.drop_last, changes])
+
+    def _weights(self, segment: Segment) -> list[list[str]]:
+        pairs = zip(self.names, segment.mix.weights, strict=True)
+        return [[name, weight_text(weight)] for name, weight in pairs if weight]
+
+    def _contents(self, segment: Segment) -> list[list[str]]:
+        used = self._used(segment)
+        return [[source.name, source.content(lane.shards, segment.seq_len)] for source, lane in used]
+
+    def _cursors(self, segment: Segment) -> list[list[Any]]:
+        return [
+            [source.name, lane.order.units, lane.order.parts, lane.epoch, lane.index]
+            for source, lane in self._used(segment)
+        ]
+
+    def _used(self, segment: Segment) -> list[tuple[Source, Any]]:
+        rows = zip(self.sources, segment.lanes, segment.mix.weights, strict=True)
+        return [(source, lane) for source, lane, weight in rows if weight]
+
+    def to_json(self) -> str:
+        """The plan as text; each source's path, shards and counts are pinned in it."""
+        shards = self.options.shards or {}
+        pins = {
+            source.name: _pin(source.store, shards.get(source.name, source.store.num_shards)) for source in self.sources
+        }
+        values = {
+            "gristmill_plan": PLAN_VERSION,
+            "sources": pins,
+            "weights": self.weights,
+            "seq_len": self.seq_len,
+            "batch_size": self.batch_size,
+            "seed": self.seed,
+            "steps": self.steps,
+            "options": self.options.to_dict(),
+        }
+        return json.dumps(values, indent=2) + "\n"
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan to a file, atomically."""
+        write_atomic(Path(path), self.to_json())
+
+    @classmethod
+    def from_json(cls, text: str, sources: Mapping[str, Tokens]) -> Plan:
+        """The plan that `to_json` wrote, over `sources`; a store that grew since serves its pinned shards."""
+        values = read_plan(text)
+        pins = values["sources"]
+        options = PlanOptions.from_dict(values.get("options", {}))
+        for name in (*pins, *sources):
+            if name not in sources or name not in pins:
+                raise ConfigError(f"The plan's sources are {', '.join(pins)}; given were {', '.join(sources)}.")
+        _check_pins(pins, sources)
+        pinned = {name: pin["shards"] for name, pin in pins.items() if pin["shards"] < sources[name].num_shards}
+        if pinned and options.shards is None:
+            options = PlanOptions(**{**vars(options), "shards": pinned})
+        return cls(
+            {name: sources[name] for name in pins},
+            values.get("weights"),
+            seq_len=values["seq_len"],
+            batch_size=values["batch_size"],
+            seed=values.get("seed", 0),
+            steps=values.get("steps"),
+            options=options,
+        )
+
+
+def read_plan(text: str) -> dict[str, Any]:
+    """A plan's JSON, checked for its version and for keys that do not belong."""
+    try:
+        values = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"The plan is not JSON: {error}.") from error
+    if not isinstance(values, dict) or "gristmill_plan" not in values:
+        raise ConfigError("This JSON is no Gristmill plan: it has no key 'gristmill_plan'.")
+    if values["gristmill_plan"] != PLAN_VERSION:
+        raise ConfigError(f"The plan has version {values['gristmill_plan']}; this software reads {PLAN_VERSION}.")
+    check_keys(values, _KEYS, "the plan")
+    for key in ("sources", "seq_len", "batch_size"):
+        if key not in values:
+            raise ConfigError(f"The plan lacks the key {key!r}.")
+    for name, pin in values["sources"].items():
+        check_keys(pin, _PINNED, f"the plan's source {name!r}")
+    return values
+
+
+def _pin(store: Tokens, shards: int) -> dict[str, Any]:
+    return {
+        "path": store.describe(),
+        "shards": shards,
+        "tokens": store.tokens_in(shards),
+        "fingerprint": store.fingerprint_of(shards),
+    }
+
+
+def _check_pins(pins: Mapping[str, Mapping[str, Any]], sources: Mapping[str, Tokens]) -> None:
+    """Refuse a store whose pinned shards are not the ones the plan was made with."""
+    for name, pin in pins.items():
+        store = sources[name]
+        if store.num_shards < pin["shards"]:
+            raise ConfigError(f"Source {name!r} has {store.num_shards} shards, the plan pins {pin['shards']}.")
+        if store.fingerprint_of(pin["shards"]) != pin["fingerprint"]:
+            raise ConfigError(
+                f"Source {name!r} ({store.describe()}) is not the store of the plan: its content differs."
+            )
+
+
+def _one_pass(segments: tuple[Segment, ...], options: PlanOptions) -> int | None:
+    """The steps of one pass over a single source; None, endless, for a mix."""
+    last = segments[-1]
+    if len(last.lanes) > 1:
+        return None
+    left = last.lanes[0].order.samples - last.lanes[0].index
+    batches = left // last.batch_size if options.drop_last else -(-left // last.batch_size)
+    if batches < 1:
+        raise ConfigError(
+            f"The source has {left:,} samples left at step {last.from_step}, fewer than a batch of {last.batch_size}: "
+            "lower batch_size, give steps= to repeat it, or drop_last=False."
+        )
+    return last.from_step + batches
+
+
+def _ended(segments: tuple[Segment, ...], total: int | None) -> tuple[Segment, ...]:
+    last = segments[-1]
+    return (*segments[:-1], Segment(**{**vars(last), "to_step": total}))
+
+
+def _check_ends(plan: Plan) -> None:
+    """All that would only show late in a run: sources that run out, options that cannot hold together."""
+    if not plan.options.drop_last and (plan.steps is not None or len(plan.sources) > 1):
+        raise ConfigError("drop_last=False means one pass over a single source: leave out steps and other sources.")
+    allowed = _max_epochs(plan)
+    if allowed and plan.total_steps is None:
+        raise ConfigError("max_epochs needs steps=: an endless plan repeats every source for ever.")
+    for name, limit in allowed.items():
+        tracing.check_epochs(plan, name, limit)
+
+
+def _max_epochs(plan: Plan) -> dict[str, int]:
+    limits = plan.options.max_epochs
+    if limits is None:
+        return {}
+    if isinstance(limits, int):
+        limits = dict.fromkeys(plan.names, limits)
+    for name, limit in limits.items():
+        if name not in plan.names:
+            raise ConfigError(f"max_epochs names an unknown source {name!r}{did_you_mean(name, plan.names)}.")
+        check_positive(max_epochs=limit)
+    return dict(limits)

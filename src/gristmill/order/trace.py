@@ -1,0 +1,115 @@
+"""Which documents were in step N, and in which steps a document is: the order read both ways, without training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gristmill.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from gristmill.order.phases import Segment
+    from gristmill.order.plan import Plan
+
+
+class _Record:
+    """Fields by attribute or by name: `row.doc_id` and `row["doc_id"]`."""
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self, name)
+
+
+@dataclass(frozen=True)
+class TraceRow(_Record):
+    """Tokens [start, end) of a document, as row `row` of the global batch holds them."""
+
+    row: int
+    source: str
+    doc_id: str
+    start: int
+    end: int
+    excluded: bool = False
+
+
+@dataclass(frozen=True)
+class Seen(_Record):
+    """A place in the run where a document is seen: step, row of the global batch, source and its epoch."""
+
+    step: int
+    row: int
+    source: str
+    epoch: int
+
+
+def trace(plan: Plan, step: int) -> list[TraceRow]:
+    """See `Plan.trace`."""
+    samples, seq_len = plan.samples(step), plan.segment(step).seq_len
+    rows: list[TraceRow] = []
+    for row, (k, _, sample) in enumerate(samples.tolist()):
+        source = plan.sources[k]
+        for document, start, end in source.pieces(sample, seq_len):
+            first, _ = source.store.document_span(document)
+            out = bool(plan.exclusions) and plan.exclusions.covering(k, first + start, step)
+            rows.append(TraceRow(row, source.name, source.store.document_id(document), start, end, out))
+    return rows
+
+
+def find(plan: Plan, doc_id: str, until: int | None = None) -> list[Seen]:
+    """See `Plan.find`."""
+    until = plan.total_steps if until is None else until
+    if until is None:
+        raise ConfigError("This plan is endless: say find(doc_id, until=STEP).")
+    if plan.total_steps is not None:
+        until = min(until, plan.total_steps)
+    places = [
+        (k, document) for k, source in enumerate(plan.sources) for document in source.store.locate([doc_id])[doc_id]
+    ]
+    if not places:
+        raise ConfigError(f"The document {doc_id!r} is in none of the sources {', '.join(plan.names)}.")
+    seen = {
+        item for k, document in places for segment in plan.segments for item in _seen(plan, segment, k, document, until)
+    }
+    return sorted(seen, key=lambda item: (item.step, item.row))
+
+
+def _seen(plan: Plan, segment: Segment, k: int, document: int, until: int) -> list[Seen]:
+    """Where one segment shows one document of source k, epoch by epoch."""
+    if segment.from_step >= until or not segment.mix.weights[k]:
+        return []
+    source, lane = plan.sources[k], segment.lanes[k]
+    if document >= source.store.documents_in(lane.shards):
+        return []
+    samples = source.samples_of(document, lane.order, segment.seq_len)
+    end = until if segment.to_step is None else min(until, segment.to_step)
+    last_epoch, _ = lane.position(int(segment.given(end)[k]))
+    found = []
+    for epoch in range(lane.epoch, _last_epoch(plan, last_epoch) + 1):
+        index = lane.order.index_of(epoch, samples)
+        for step, row in segment.steps_of(k, epoch, index, until).tolist():
+            if not plan.skips.covers(step):
+                found.append(Seen(step, row, source.name, epoch))
+    return found
+
+
+def _last_epoch(plan: Plan, reached: int) -> int:
+    """One pass with a short last batch never serves what its slots would take from a second epoch."""
+    return 0 if not plan.options.drop_last else reached
+
+
+def check_epochs(plan: Plan, name: str, limit: int) -> None:
+    """Refuse a plan in which a source would begin epoch `limit`, before training starts."""
+    k = plan.names.index(name)
+    assert plan.total_steps is not None
+    last = plan.segments[-1]
+    epoch, index = last.lanes[k].position(int(last.given(plan.total_steps)[k]))
+    if (epoch, index) <= (limit, 0):
+        return
+    runs_out = [s.steps_of(k, limit, np.array([0]), plan.total_steps) for s in plan.segments]
+    steps = [int(found[0, 0]) for found in runs_out if len(found)]
+    at = f" It runs out at step {steps[0]:,}." if steps else ""
+    raise ConfigError(
+        f"Source {name!r} would be read {epoch + index / last.lanes[k].order.samples:.2f} times, "
+        f"max_epochs allows {limit}.{at} Lower its weight or steps, or raise max_epochs."
+    )

@@ -1,0 +1,361 @@
+"""What the commands do: prepare a store, build a pack index. The CLI and the library call the same functions."""
+
+from __future__ import annotations
+
+import fcntl
+import importlib.metadata
+import json
+import os
+import platform
+import shutil
+import time
+import unicodedata
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from gristmill.core.errors import ConfigError, SourceError
+from gristmill.core.hashing import derive_key, hash64, mix64
+from gristmill.core.paths import atomic_file, disk_errors, write_atomic
+from gristmill.order.plan import Plan, read_plan
+from gristmill.recipe import Recipe, SourceOptions, read_recipe
+from gristmill.sources.base import InputFile, Mishaps, batches, expand
+from gristmill.sources.jsonl import SUFFIXES, JsonlFields, read_jsonl
+from gristmill.sources.text import read_text
+from gristmill.store.boundaries import write_scanned_idx
+from gristmill.store.files import Ints, sampled_checksum
+from gristmill.store.index import index_path, new_index, only_builder, open_pack_index
+from gristmill.store.manifest import SPLITS, Manifest, refuse_or_clear
+from gristmill.store.opening import TOKENIZER, open_store
+from gristmill.store.reader import Store
+from gristmill.store.table import offsets
+from gristmill.store.writer import SplitWriter
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from gristmill.store.exchange import ImportReport
+    from gristmill.tokenize.tokenizer import Tokenizer
+
+
+class Progress(Protocol):
+    """Whoever shows how far long work is."""
+
+    def start(self, what: str, total: int) -> None: ...
+    def advance(self, amount: int) -> None: ...
+    def note(self, text: str) -> None: ...
+
+
+class Quiet:
+    """Shows nothing."""
+
+    def start(self, what: str, total: int) -> None: ...
+    def advance(self, amount: int) -> None: ...
+    def note(self, text: str) -> None: ...
+
+
+def prepare(
+    recipe: Recipe | str | os.PathLike[str], *, overwrite: bool = False, progress: Progress | None = None
+) -> Manifest:
+    """Raw text to a store: read, tokenise, split, shard; the manifest is written last."""
+    from gristmill.tokenize.tokenizer import load_tokenizer
+
+    recipe = recipe if isinstance(recipe, Recipe) else read_recipe(Path(recipe))
+    progress = progress or Quiet()
+    root = Path(recipe.out)
+    files = [file for source in recipe.sources for file in expand(source.name, source.paths)]
+    tokenizer = load_tokenizer(recipe.tokenizer, eos=recipe.eos)
+    if tokenizer.note:
+        progress.note(tokenizer.note)
+    began = time.time()
+    with _only_run(root):
+        refuse_or_clear(root, overwrite)
+        _clear_leftovers(root)
+        manifest = _Preparation(root, recipe, tokenizer, progress).run(files)
+        _write_run_json(root, began)
+        manifest.save(root)
+    return manifest
+
+
+class _Preparation:
+    """One run of prepare: counts in, counts out, two writers."""
+
+    def __init__(self, root: Path, recipe: Recipe, tokenizer: Tokenizer, progress: Progress) -> None:
+        self._root, self._recipe, self._tokenizer, self._progress = root, recipe, tokenizer, progress
+        self._mishaps = Mishaps(recipe.on_error)
+        self._funnel = Funnel([source.name for source in recipe.sources])
+        per_shard = recipe.store.tokens_per_shard
+        self._writers = {split: SplitWriter(root, split, tokenizer.dtype.name, per_shard) for split in SPLITS}
+
+    def run(self, files: list[InputFile]) -> Manifest:
+        self._progress.start("tokenising", sum(file.path.stat().st_size for file in files))
+        try:
+            for file in files:
+                self._add_file(file)
+                self._progress.advance(file.path.stat().st_size)
+            splits = {split: writer.finish() for split, writer in self._writers.items()}
+        finally:
+            for writer in self._writers.values():
+                writer.abandon()
+        self._check_not_empty(splits, files)
+        _write_inputs(self._root, files)
+        write_atomic(self._root / TOKENIZER, self._tokenizer.to_json())
+        return self._manifest(splits)
+
+    def _add_file(self, file: InputFile) -> None:
+        for batch in batches(file.source, _documents(file, self._source(file.source), self._mishaps)):
+            self._add_batch(file.source, batch)
+
+    def _source(self, name: str) -> SourceOptions:
+        return next(source for source in self._recipe.sources if source.name == name)
+
+    def _add_batch(self, source: str, batch: pa.RecordBatch) -> None:
+        """Tokenise a batch and append each document to the split that its content's hash gives."""
+        import pyarrow as pa
+
+        from gristmill.tokenize.encode import encode_batch
+
+        texts = [text.encode() for text in batch.column("text").to_pylist()]
+        hashes = np.array([hash64(text) for text in texts], dtype=np.uint64)
+        self._funnel.add("read", source, len(texts), sum(map(len, texts)), 0)
+        encoded = encode_batch(batch, self._tokenizer)
+        lengths = np.diff(encoded.column("tokens").offsets.to_numpy())
+        table = pa.table({**{name: batch.column(name) for name in ("id", "source", "path")},
+                          "content_hash": pa.array(hashes.view(np.int64))})  # fmt: skip
+        in_val = is_val(hashes, self._recipe.store.val_fraction, self._recipe.seed)
+        self._funnel.add("empty", source, int((lengths == 0).sum()), 0, 0)
+        for split, here in zip(SPLITS, (~in_val, in_val), strict=True):
+            rows = np.flatnonzero(here & (lengths > 0))
+            taken = encoded.column("tokens").take(pa.array(rows))
+            self._writers[split].append(taken.flatten().to_numpy(), lengths[rows], table.take(pa.array(rows)))
+            size = sum(len(texts[row]) for row in rows)
+            self._funnel.add(split, source, len(rows), size, int(lengths[rows].sum()))
+
+    def _check_not_empty(self, splits: dict[str, list[Any]], files: list[InputFile]) -> None:
+        if not any(splits.values()):
+            raise SourceError(
+                f"The {len(files):,} input files hold no document with text ({self._mishaps.skipped:,} were skipped): "
+                "nothing was written."
+            )
+        if self._mishaps.skipped:
+            shown = "; ".join(self._mishaps.examples)
+            self._progress.note(f"{self._mishaps.skipped:,} documents could not be read and were skipped: {shown}")
+        for split in SPLITS:
+            if not splits[split]:
+                self._progress.note(f"The split {split!r} is empty: val_fraction={self._recipe.store.val_fraction}.")
+
+    def _manifest(self, splits: dict[str, list[Any]]) -> Manifest:
+        tokenizer = self._tokenizer
+        return Manifest(
+            dtype=tokenizer.dtype.name,
+            eos=tokenizer.eos,
+            vocab_size=tokenizer.vocab_size,
+            tokenizer={"name": Path(tokenizer.name).name, "fingerprint": tokenizer.fingerprint},
+            splits=splits,
+            recipe=self._recipe.content,
+            funnel=self._funnel.rows(self._mishaps.skipped),
+            versions={
+                "gristmill": importlib.metadata.version("gristmill"),
+                "unicode": unicodedata.unidata_version,
+                **tokenizer.versions,
+            },
+        )
+
+
+class Funnel:
+    """Documents, bytes and tokens by stage and source, in the order in which stages first count."""
+
+    def __init__(self, sources: list[str]) -> None:
+        self._sources = list(dict.fromkeys(sources))
+        self._counts: dict[tuple[str, str], list[int]] = {}
+
+    def add(self, stage: str, source: str, documents: int, size: int, tokens: int) -> None:
+        """Count documents at a stage."""
+        row = self._counts.setdefault((stage, source), [0, 0, 0])
+        for i, amount in enumerate((documents, size, tokens)):
+            row[i] += amount
+
+    def rows(self, skipped: int) -> list[dict[str, Any]]:
+        """One row a stage and source, and one for what could not be read."""
+        stages = dict.fromkeys(stage for stage, _ in self._counts)
+        rows = [
+            {"stage": stage, "source": source, "documents": counts[0], "bytes": counts[1], "tokens": counts[2]}
+            for stage in stages
+            for source in self._sources
+            if (counts := self._counts.get((stage, source)))
+        ]
+        return [*rows, {"stage": "unreadable", "documents": skipped}] if skipped else rows
+
+
+def _documents(file: InputFile, source: SourceOptions, mishaps: Mishaps) -> Iterator[Any]:
+    """The reader for a file, by its suffix."""
+    if file.path.suffix in SUFFIXES:
+        return read_jsonl(file, JsonlFields(source.text, source.id), mishaps)
+    return read_text(file, mishaps)
+
+
+def is_val(
+    hashes: np.ndarray[Any, np.dtype[np.uint64]], fraction: float, seed: int
+) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Whether documents with these content hashes belong to val: equal texts always fall on the same side."""
+    key = derive_key(seed, "val")
+    places = np.array([mix64(int(value) ^ key) >> 11 for value in hashes], dtype=np.uint64)
+    return places < np.uint64(int(fraction * 2**53))
+
+
+@contextmanager
+def _only_run(root: Path) -> Iterator[None]:
+    """Hold the output folder; a second run on it is told so and stops."""
+    with disk_errors(root):
+        root.mkdir(parents=True, exist_ok=True)
+        lock = open(root / ".lock", "w")  # noqa: SIM115 - held open for as long as the lock
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise ConfigError(f"Another run is writing to {root}: wait for it, or choose another folder.") from error
+    finally:
+        lock.close()
+
+
+def _clear_leftovers(root: Path) -> None:
+    """Remove the shards of a run that did not finish: without a manifest they belong to nothing."""
+    for split in SPLITS:
+        shutil.rmtree(root / split, ignore_errors=True)
+        (root / split).mkdir(parents=True)
+
+
+def _write_inputs(root: Path, files: list[InputFile]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.table({
+        "source": [file.source for file in files],
+        "path": [file.name for file in files],
+        "bytes": [file.path.stat().st_size for file in files],
+        "fingerprint": [sampled_checksum(file.path) for file in files],
+    })  # fmt: skip
+    with atomic_file(root / "inputs.parquet") as file:
+        pq.write_table(table, file)
+
+
+def _write_run_json(root: Path, began: float) -> None:
+    """What is not part of the content: times and the host."""
+    facts = {
+        "began": began,
+        "seconds": time.time() - began,
+        "host": platform.node(),
+        "python": platform.python_version(),
+    }
+    write_atomic(root / "run.json", json.dumps(facts, indent=1) + "\n")
+
+
+def load_plan(path: str | os.PathLike[str]) -> Plan:
+    """A plan from its file, over the stores whose paths it holds."""
+    text = Path(path).read_text()
+    stores = {name: open_store(pin["path"]) for name, pin in read_plan(text)["sources"].items()}
+    return Plan.from_json(text, stores)
+
+
+def index(store: Store, seq_len: int, *, force: bool = False, progress: Progress | None = None) -> Path:
+    """Build the pack index of a store for windows of `seq_len`, unless it is there; one process builds, others wait."""
+    path = index_path(store, seq_len)
+    progress = progress or Quiet()
+    with only_builder(path):
+        if force:
+            path.unlink(missing_ok=True)
+        if not path.exists():
+            _build_index(store, seq_len, path, progress)
+    open_pack_index(store, seq_len)
+    return path
+
+
+def _build_index(store: Store, seq_len: int, path: Path, progress: Progress) -> None:
+    """Pack shard by shard: ranges never cross shards, so a store that grows keeps the bins it had."""
+    from gristmill.order.pack import ALGORITHM, RANGE_DOCUMENTS
+
+    counts = store.shard_documents()
+    ranges = -(-counts // RANGE_DOCUMENTS)
+    progress.start(f"packing into windows of {seq_len:,}", store.num_documents)
+    header = {
+        "algorithm": ALGORITHM,
+        "seq_len": seq_len,
+        "documents": store.num_documents,
+        "ranges": int(ranges.sum()),
+        "shards": store.num_shards,
+        "store": store.fingerprint,
+    }
+    with new_index(path, header) as arrays:
+        arrays["shard_ranges"][:] = offsets(ranges)
+        arrays["range_bins"][0] = arrays["range_docs"][0] = 0
+        for shard in range(store.num_shards):
+            _pack_shard(store, seq_len, shard, arrays, int(offsets(counts)[shard]))
+            progress.advance(int(counts[shard]))
+
+
+def _pack_shard(store: Store, seq_len: int, shard: int, arrays: dict[str, Any], first_document: int) -> None:
+    from gristmill.order.pack import RANGE_DOCUMENTS, pack_range
+
+    lengths: Ints = store.document_lengths(shard)
+    columns = [arrays[name] for name in ("full_before", "order", "piece_starts")]
+    bins = 0
+    for r, at in enumerate(range(0, len(lengths), RANGE_DOCUMENTS), int(arrays["shard_ranges"][shard])):
+        part = lengths[at : at + RANGE_DOCUMENTS]
+        here = slice(first_document + at, first_document + at + len(part))
+        full, pieces, packed = pack_range(part, seq_len, *(column[here] for column in columns))
+        arrays["range_full"][r], arrays["range_pieces"][r] = full, pieces
+        arrays["range_docs"][r + 1] = here.stop
+        arrays["range_bins"][r + 1] = arrays["range_bins"][r] + full + packed
+        bins += full + packed
+    whole = slice(first_document, first_document + len(lengths))
+    content = b"".join(np.ascontiguousarray(column[whole]).tobytes() for column in columns)
+    arrays["shard_sums"][shard] = hash64(content + bins.to_bytes(8, "little"))
+
+
+def index_documents(store: Store, *, force: bool = False, progress: Progress | None = None) -> list[Path]:
+    """Scan bare token files for EOS and write a Megatron `.idx` beside each: from then on they open with documents."""
+    progress = progress or Quiet()
+    progress.start("finding documents", store.num_tokens)
+    written = []
+    for shard in range(store.num_shards):
+        path = Path(store.files.sibling(shard, ".idx"))
+        if path.exists() and not force:
+            raise ConfigError(f"{path} is there already: say --force to build it again.")
+        write_scanned_idx(store, shard, path)
+        written.append(path)
+        progress.advance(int(store.files.tokens[shard]))
+    return written
+
+
+def import_tokens(
+    paths: Sequence[str],
+    out: str,
+    tokenizer: str,
+    *,
+    eos: int | None = None,
+    dtype: str | None = None,
+    split: str = "train",
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> ImportReport:
+    """Foreign token files to a store, with the tokenizer that made them kept beside it."""
+    from gristmill.store.exchange import import_store
+    from gristmill.tokenize.tokenizer import load_tokenizer
+
+    loaded = load_tokenizer(tokenizer, eos=eos)
+    if progress and loaded.note:
+        progress.note(loaded.note)
+    return import_store(
+        [Path(path) for path in paths],
+        Path(out),
+        eos=loaded.eos,
+        vocab_size=loaded.vocab_size,
+        dtype=dtype,
+        tokenizer_json=loaded.to_json(),
+        tokenizer={"name": loaded.name, "fingerprint": loaded.fingerprint},
+        split_name=split,
+        overwrite=overwrite,
+    )

@@ -1,0 +1,244 @@
+"""What a person sees in a terminal: bars, tables, a decoded batch. Programs get JSON instead."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from gristmill.core.errors import ConfigError
+from gristmill.loader.loader import Loader
+from gristmill.loader.state import check_state
+from gristmill.order.options import PlanOptions
+from gristmill.order.plan import Plan
+from gristmill.run import load_plan
+from gristmill.store.manifest import MANIFEST, SPLITS, read_manifest
+from gristmill.store.reader import Store
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+console = Console(highlight=False)
+_errors = Console(stderr=True, highlight=False)
+
+
+class Bar:
+    """A progress bar on a terminal; only notes, on stderr, where nobody watches."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        self._bar = Progress(*columns, console=_errors, disable=quiet or not _errors.is_terminal, transient=True)
+        self._task: Any = None
+
+    def __enter__(self) -> Bar:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def start(self, what: str, total: int) -> None:
+        """Begin the next piece of work."""
+        if self._task is not None:
+            self._bar.remove_task(self._task)
+        self._task = self._bar.add_task(what, total=total)
+
+    def advance(self, amount: int) -> None:
+        """Some of it is done."""
+        self._bar.advance(self._task, amount)
+
+    def note(self, text: str) -> None:
+        """Something the user should know."""
+        print(f"note: {text}", file=sys.stderr)
+
+
+def print_json(values: Any) -> None:
+    """JSON on stdout."""
+    print(json.dumps(values, indent=1))
+
+
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """A table; numbers to the right."""
+    made = Table(title=title, title_justify="left")
+    for i, name in enumerate(columns):
+        numeric = all(isinstance(row[i], int | float) for row in rows)
+        made.add_column(name, justify="right" if numeric and rows else "left")
+    for row in rows:
+        made.add_row(*(escape(f"{cell:,}" if isinstance(cell, int) else str(cell)) for cell in row))
+    console.print(made)
+
+
+def show_store(path: Path, open_store: Callable[..., Store], *, as_json: bool) -> None:
+    """The figures of a store's splits and its funnel."""
+    root = path if (path / MANIFEST).exists() else path.parent
+    values = read_manifest(root)
+    splits = {split: open_store(root / split) for split in SPLITS if split in values["splits"]}
+    figures = {name: _split_figures(store) for name, store in splits.items()}
+    if as_json:
+        kept = ("dtype", "eos", "vocab_size", "tokenizer", "recipe", "funnel", "versions")
+        print_json({"path": str(root), "splits": figures, **{key: values[key] for key in kept}})
+        return
+    rows = [(name, *row.values()) for name, row in figures.items()]
+    columns = ("split", "shards", "documents", "tokens", "fingerprint")
+    table(f"{root}: {values['tokenizer']['name']} tokens, {values['dtype']}, EOS {values['eos']}", columns, rows)
+    if values["funnel"]:
+        keys = ("stage", "source", "documents", "bytes", "tokens")
+        table("funnel", keys, [[row.get(key, "") for key in keys] for row in values["funnel"]])
+
+
+def _split_figures(store: Store) -> dict[str, Any]:
+    return {
+        "shards": store.num_shards,
+        "documents": store.num_documents,
+        "tokens": store.num_tokens,
+        "fingerprint": store.fingerprint if store.num_shards else "",
+    }
+
+
+def show_tokens(store: Store, as_json: bool) -> None:
+    """What is known of foreign files."""
+    facts = {"path": store.describe(), "dtype": store.dtype.name, "eos": store.eos, "shards": store.num_shards,
+             "tokens": store.num_tokens, "boundaries": store.facts.boundary or "none"}  # fmt: skip
+    if store.facts.boundary:
+        facts["documents"] = store.num_documents
+    if as_json:
+        print_json(facts)
+    else:
+        table(store.describe(), list(facts), [list(facts.values())])
+
+
+def show_document(stores: Sequence[Store], doc_id: str, as_json: bool) -> None:
+    """Where a document lies, and how its text begins."""
+    found = [(store, i) for store in stores if store.num_shards for i in store.locate([doc_id])[doc_id]]
+    if not found:
+        raise ConfigError(f"No document has the id {doc_id!r}.")
+    for store, i in found:
+        document, (start, end) = store.document(i), store.document_span(i)
+        facts = {"store": store.describe(), "number": i, "start": start, "end": end, **document.record}
+        text = document.text if store.facts.tokenizer else ""
+        if as_json:
+            print_json({**facts, "text": text})
+        else:
+            table(doc_id, ("field", "value"), list(facts.items()))
+            console.print(escape(text[:1000]))
+
+
+def show_json_file(path: Path, chosen: argparse.Namespace) -> None:
+    """A plan or a checkpoint."""
+    try:
+        values = json.loads(path.read_text())
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not JSON: {error}.") from error
+    if isinstance(values, dict) and "gristmill_plan" in values:
+        _show_plan(load_plan(path), chosen)
+    elif isinstance(values, dict) and "digest" in values:
+        _show_state(values, chosen)
+    else:
+        raise ConfigError(f"{path} is neither a plan nor a checkpoint of a loader.")
+
+
+def _show_plan(plan: Plan, chosen: argparse.Namespace) -> None:
+    if chosen.step is not None:
+        _show_rows([vars(row) for row in plan.trace(chosen.step)], f"step {chosen.step:,}", chosen.json)
+    elif chosen.doc is not None:
+        _show_rows(
+            [vars(seen) for seen in plan.find(chosen.doc, chosen.until)], f"{chosen.doc} is seen in", chosen.json
+        )
+    else:
+        forecast = plan.forecast(chosen.until or (None if plan.total_steps else 1000)).to_dict()
+        if chosen.json:
+            print_json({"fingerprint": plan.fingerprint, "steps": plan.total_steps, "forecast": forecast})
+            return
+        console.print(f"{plan!r}\nfingerprint {plan.fingerprint}")
+        _show_rows(forecast["sources"], f"after {forecast['step']:,} steps, {forecast['tokens']:,} tokens", False)
+
+
+def _show_rows(rows: list[dict[str, Any]], title: str, as_json: bool) -> None:
+    if as_json:
+        print_json(rows)
+    elif rows:
+        table(title, list(rows[0]), [list(row.values()) for row in rows])
+    else:
+        console.print(f"{escape(title)} no step")
+
+
+def _show_state(state: dict[str, Any], chosen: argparse.Namespace) -> None:
+    if chosen.plan:
+        check_state(load_plan(Path(chosen.plan)), state)
+        state = {**state, "belongs to": chosen.plan}
+    if chosen.json:
+        print_json(state)
+    else:
+        table("checkpoint", ("field", "value"), [(key, value) for key, value in state.items() if key != "parts"])
+
+
+def show_exchange(report: Any, as_json: bool) -> None:
+    """What an export or import linked, copied, and says to its user."""
+    values = report.to_dict()
+    if as_json:
+        print_json(values)
+        return
+    for key in ("linked", "copied", "written"):
+        for name in values.get(key, []):
+            console.print(f"{key:8} {escape(str(name))}", soft_wrap=True)
+    for note in values.get("notes", []):
+        console.print(escape(note), soft_wrap=True)
+
+
+def show_batch(plan: Plan, batch: dict[str, Any], step: int, decode: Callable[[Any], str], rows: int = 4) -> None:
+    """The first rows of a batch as text, with the documents behind them."""
+    traced = plan.trace(step)
+    cells = []
+    for row in range(min(rows, len(batch["input_ids"]))):
+        documents = [item for item in traced if item.row == row]
+        first = documents[0]
+        more = f" and {len(documents) - 1} more" if len(documents) > 1 else ""
+        text = decode(batch["input_ids"][row][:24]).replace("\n", "⏎")
+        ids = " ".join(str(token) for token in batch["input_ids"][row][:6])
+        cells.append((row, first.source, f"{first.doc_id} [{first.start}:{first.end}]{more}", f"{ids} …", text[:60]))
+    table(f"step {step:,}", ("row", "source", "documents", "input_ids", "text"), cells)
+
+
+def show_bench(store: Store, chosen: argparse.Namespace) -> None:
+    """Tokens/s and the time to first batch, for 0, 1 and 2 threads, beside a bare gather of the same windows."""
+    keys = tuple(key for key in chosen.keys.split(",") if key)
+    rows = [measure(store, chosen, keys, threads) for threads in (0, 1, 2)]
+    if chosen.json:
+        print_json(rows)
+    else:
+        table(
+            f"{store.describe()}: {chosen.cut} {chosen.seq_len} x {chosen.batch_size}",
+            list(rows[0]),
+            [list(r.values()) for r in rows],
+        )
+
+
+def measure(store: Store, chosen: argparse.Namespace, keys: tuple[str, ...], threads: int) -> dict[str, Any]:
+    """One figure of `show_bench`."""
+    began = time.perf_counter()
+    options = PlanOptions(cut=chosen.cut)
+    plan = Plan({"store": store}, seq_len=chosen.seq_len, batch_size=chosen.batch_size, steps=10**9, options=options)
+    loader = Loader(plan, keys=keys, threads=threads)
+    batches = iter(loader)
+    next(batches)
+    first = time.perf_counter() - began
+    count, began = 0, time.perf_counter()
+    while time.perf_counter() - began < chosen.seconds:
+        next(batches)
+        count += 1
+    rate = count * chosen.seq_len * chosen.batch_size / (time.perf_counter() - began)
+    loader.close()
+    return {"threads": threads, "Mtok/s": round(rate / 1e6, 1), "first batch (ms)": round(first * 1e3, 1),
+            "waited": f"{np.clip(loader.stats()['waited_share'], 0, 1):.0%}"}  # fmt: skip

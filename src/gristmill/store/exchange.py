@@ -1,0 +1,173 @@
+"""What export, import and join share: links in place of copies, folders that are refused, and `join` itself."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from gristmill.core.errors import ConfigError, StoreError
+from gristmill.core.paths import atomic_file, disk_errors, relative_to, sync_directory, write_atomic
+from gristmill.store.manifest import MANIFEST, SPLITS, Manifest, ShardEntry, load_manifest, refuse_or_clear
+from gristmill.store.opening import TOKENIZER, PathLike
+
+# What a file system says where a hard link cannot be: another device, none known here, another's file, too many.
+_NO_HARD_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP}
+
+
+def link(source: PathLike, target: Path) -> None:
+    """Let `target` be the same bytes as `source`: a hard link, or a symlink where that cannot be; never a copy."""
+    real = Path(os.path.realpath(source))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if target.parent.resolve() / target.name == real:
+        raise ConfigError(f"{target} would be a link to itself: choose another folder.")
+    with disk_errors(target):
+        target.unlink(missing_ok=True)  # a rename onto another link of the same file would do nothing
+        try:
+            os.link(real, target)
+        except FileNotFoundError as error:
+            raise StoreError(f"{real} is missing: bring it back or make the store again.") from error
+        except OSError as error:
+            if error.errno not in _NO_HARD_LINK:
+                raise
+            os.symlink(real, target)
+        sync_directory(target.parent)
+
+
+@dataclass(frozen=True)
+class Outbox:
+    """A folder that is being filled, and how each of its files came to be."""
+
+    folder: Path
+    linked: list[str] = field(default_factory=list)
+    copied: list[str] = field(default_factory=list)
+
+    def link(self, source: PathLike, name: str) -> None:
+        """Add a file that shares its bytes with `source`."""
+        link(source, self.folder / name)
+        self.linked.append(name)
+
+    @contextlib.contextmanager
+    def write(self, name: str) -> Iterator[IO[Any]]:
+        """Add a file with bytes of its own, whole or not at all."""
+        with atomic_file(self.folder / name) as file:
+            yield file
+        self.copied.append(name)
+
+
+def store_splits(path: PathLike) -> tuple[Path, tuple[str, ...]]:
+    """The root of a store and the splits that `path` means: both for the root itself, else the one."""
+    whole = Path(os.path.abspath(path))
+    if (whole / MANIFEST).exists():
+        return whole, SPLITS
+    if whole.name in SPLITS and (whole.parent / MANIFEST).exists():
+        return whole.parent, (whole.name,)
+    raise ConfigError(f"{path} is no store made by Gristmill: give its folder; foreign files are imported first.")
+
+
+def refuse_inside(path: Path, folder: Path) -> None:
+    """Keep what is written to `folder` away from what is read from `path`, in both directions."""
+    inner, outer = path.resolve(), folder.resolve()
+    if inner == outer or outer in inner.parents or inner in outer.parents:
+        raise ConfigError(f"{folder} and {path} lie inside each other: choose another folder to write to.")
+
+
+def start_store(out: Path, overwrite: bool) -> None:
+    """An empty store folder: a finished store is refused or unmade, shards without a manifest belong to nothing."""
+    refuse_or_clear(out, overwrite)
+    for split in SPLITS:
+        with disk_errors(out):
+            (out / split).mkdir(parents=True, exist_ok=True)
+        for leftover in [*(out / split).glob("shard-*"), *(out / split).glob("pack-*.gmi")]:
+            leftover.unlink()
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One of the stores that are joined."""
+
+    root: Path
+    splits: tuple[str, ...]
+    manifest: Manifest
+
+    def entries(self, split: str, out: Path) -> list[ShardEntry]:
+        """The shards of a split, their paths as seen from `out`."""
+        shards = self.manifest.splits.get(split, []) if split in self.splits else []
+        return [ShardEntry(**{**vars(s), "path": relative_to((self.root / s.path).resolve(), out)}) for s in shards]
+
+
+def join(paths: Sequence[PathLike], out: PathLike, *, overwrite: bool = False) -> Manifest:
+    """A store whose manifest points at the shards of several: no token is copied, so theirs must stay where they are."""
+    parts = [_Part(*store_splits(path), load_manifest(store_splits(path)[0])) for path in paths]
+    if not parts:
+        raise ConfigError("An empty list of stores cannot be joined.")
+    root = Path(out)
+    for part in parts:
+        _check_alike(parts[0], part)
+        refuse_inside(part.root, root)
+    start_store(root, overwrite)
+    manifest = _joined(parts, root.resolve())
+    _copy_tokenizer(parts, root)
+    manifest.save(root)
+    return manifest
+
+
+def _check_alike(first: _Part, other: _Part) -> None:
+    """Refuse what would make token ids mean two things in one store."""
+    for what in ("dtype", "eos", "vocab_size", "tokenizer"):
+        mine, its = (_compared(part.manifest, what) for part in (first, other))
+        if mine != its:
+            raise ConfigError(f"{other.root} has {what} {its}, {first.root} has {mine}: they cannot be one store.")
+
+
+def _compared(manifest: Manifest, what: str) -> Any:
+    """A tokenizer is known by its fingerprint: the same one may have been loaded under two names."""
+    return manifest.tokenizer.get("fingerprint") if what == "tokenizer" else getattr(manifest, what)
+
+
+def _joined(parts: list[_Part], out: Path) -> Manifest:
+    splits = {split: [entry for part in parts for entry in part.entries(split, out)] for split in SPLITS}
+    for split, entries in splits.items():
+        path, count = Counter(entry.path for entry in entries).most_common(1)[0] if entries else ("", 0)
+        if count > 1:
+            raise ConfigError(f"{path} would be in {split} {count} times: give each store once.")
+    first = parts[0].manifest
+    return Manifest(
+        dtype=first.dtype,
+        eos=first.eos,
+        vocab_size=first.vocab_size,
+        tokenizer=first.tokenizer,
+        splits=splits,
+        recipe={"join": [part.manifest.fingerprint for part in parts]},
+        funnel=_summed([row for part in parts for row in part.manifest.funnel]),
+        versions=_versions([part.manifest.versions for part in parts]),
+    )
+
+
+def _summed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Funnel rows with the same names (stage, source) as one, counts added, in the order of their first."""
+    totals: dict[tuple[tuple[str, Any], ...], dict[str, Any]] = {}
+    for row in rows:
+        names = tuple((key, value) for key, value in row.items() if not isinstance(value, int))
+        total = totals.setdefault(names, dict(names))
+        for key, value in row.items():
+            if isinstance(value, int):
+                total[key] = total.get(key, 0) + value
+    return list(totals.values())
+
+
+def _versions(parts: list[dict[str, str]]) -> dict[str, str]:
+    """Every version that shaped some of the bytes."""
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {name: ", ".join(dict.fromkeys(part[name] for part in parts if name in part)) for name in names}
+
+
+def _copy_tokenizer(parts: list[_Part], out: Path) -> None:
+    found = [part.root / TOKENIZER for part in parts if (part.root / TOKENIZER).exists()]
+    if found:
+        write_atomic(out / TOKENIZER, found[0].read_bytes())

@@ -1,0 +1,284 @@
+"""A store under the names and in the layouts of other systems: links where the bytes are the same, copies elsewhere."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from gristmill.core.errors import ConfigError, StoreError, did_you_mean
+from gristmill.store.documents import DOCS_SUFFIX
+from gristmill.store.exchange import Outbox, refuse_inside, store_splits
+from gristmill.store.manifest import SPLITS, Manifest, load_manifest
+from gristmill.store.opening import LLM_C, LLM_C_HEADER, PathLike, open_split
+from gristmill.store.reader import Store
+
+_COPY_TOKENS = 1 << 24
+_LLM_C_BY_DTYPE = {dtype: magic for magic, (dtype, _) in LLM_C.items()}
+_LLM_C_VERSION = {20240520: 1, 20240801: 7}
+_GPT2 = (50_257, 50_256)
+# A newline in an id would end the row for OLMo-core, which reads the sidecar line by line.
+_ONE_LINE = str.maketrans({"\n": "\\n", "\r": "\\r"})
+
+
+@dataclass(frozen=True)
+class ExportReport:
+    """The files of an export, by how they came to be, and what their reader must be told."""
+
+    format: str
+    out: str
+    linked: list[str]
+    copied: list[str]
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One export: the splits that have shards, and where they go."""
+
+    name: str
+    manifest: Manifest
+    splits: dict[str, Store]
+    out: Outbox
+
+    def shards(self) -> Iterator[tuple[str, Store, int]]:
+        """Every (split, store, shard)."""
+        return ((split, store, i) for split, store in self.splits.items() for i in range(store.num_shards))
+
+
+@dataclass(frozen=True)
+class _Format:
+    """How one system is served: a check before anything is written, the files, what to tell, the names it makes."""
+
+    write: Callable[[_Job], None]
+    notes: Callable[[_Job], list[str]]
+    names: tuple[str, ...]
+    check: Callable[[_Job], None] = lambda job: None
+
+
+def export_store(path: PathLike, to: str, out: PathLike, *, overwrite: bool = False) -> ExportReport:
+    """Lay a store (or one split of it) out for `to`: megatron, olmo, nanogpt, llmc or npy."""
+    if to not in FORMATS:
+        raise ConfigError(f"Unknown export format {to!r}{did_you_mean(to, FORMATS)}.")
+    root, wanted = store_splits(path)
+    folder = Path(out)
+    refuse_inside(root, folder)
+    stores = {split: open_split(root, split) for split in wanted}
+    filled = {split: store for split, store in stores.items() if store.num_shards}
+    if not filled:
+        raise ConfigError(f"{path} has no shards to export.")
+    job = _Job(root.name, load_manifest(root), filled, Outbox(folder))
+    FORMATS[to].check(job)
+    _make_room(folder, FORMATS[to].names, overwrite)
+    FORMATS[to].write(job)
+    return ExportReport(to, str(folder), job.out.linked, job.out.copied, FORMATS[to].notes(job))
+
+
+def _make_room(folder: Path, names: tuple[str, ...], overwrite: bool) -> None:
+    """Refuse a folder that holds something; with `overwrite`, files of an older export go, as the new one may be fewer."""
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{folder} is a file: an export needs a folder.")
+    if folder.is_dir() and any(folder.iterdir()) and not overwrite:
+        raise ConfigError(f"{folder} is not empty: choose another folder, or say --overwrite.")
+    for pattern in names:
+        for old in folder.glob(pattern):
+            old.unlink()
+
+
+def _chunks(tokens: Any) -> Iterator[Any]:
+    """Pieces of a memory-mapped array that may be held in memory."""
+    return (np.ascontiguousarray(tokens[at : at + _COPY_TOKENS]) for at in range(0, len(tokens), _COPY_TOKENS))
+
+
+# Megatron-LM: {prefix}_{key}_document, as its preprocess_data.py names them.
+
+
+def _write_megatron(job: _Job) -> None:
+    for split, store, shard in job.shards():
+        for suffix in (".bin", ".idx"):
+            job.out.link(store.files.sibling(shard, suffix), f"{split}-{shard:05d}_text_document{suffix}")
+
+
+def _megatron_notes(job: _Job) -> list[str]:
+    flag = {"train": "--train-data-path", "val": "--valid-data-path"} if len(job.splits) > 1 else {}
+    prefixes = f"$(ls {job.out.folder}/{{}}-*_text_document.bin | sed 's/\\.bin$//')"
+    notes = [" ".join([flag.get(split, "--data-path"), prefixes.format(split)]) for split in job.splits]
+    notes.append(
+        "Every document ends with EOS already. Megatron's IndexedDataset reads every token; its GPTDataset leaves out "
+        "what fills no sequence at the end of each prefix (at most sequence_length tokens)."
+    )
+    if job.manifest.dtype == "uint32":
+        notes.append("Megatron has no uint32: the .idx says dtype code 4 (int32), the same bytes for ids under 2^31.")
+    return notes
+
+
+# OLMo-core: headerless arrays under .npy names, and the sidecar that the Dolma toolkit writes.
+
+
+def _write_olmo(job: _Job) -> None:
+    for split, store, shard in job.shards():
+        job.out.link(store.files.path(shard), f"{split}-{shard:05d}.npy")
+        with job.out.write(f"{split}-{shard:05d}.csv.gz") as file:
+            _write_sidecar(file, Path(store.files.sibling(shard, DOCS_SUFFIX)))
+
+
+def _write_sidecar(file: IO[bytes], documents: Path) -> None:
+    """start,end,id,src,loc a document, without a header row (OLMo-core refuses one); equal rows give equal bytes."""
+    packed = gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0)
+    with packed, io.TextIOWrapper(packed, encoding="utf-8", newline="") as text:
+        writer, row = csv.writer(text, lineterminator="\n"), 0
+        for batch in _document_batches(documents):
+            columns = batch.to_pydict()
+            paths = columns.get("path", columns["source"])
+            spans = zip(columns["offset"], columns["length"], columns["id"], paths, strict=True)
+            for start, length, name, path in spans:
+                writer.writerow((start, start + length, _one_line(name), _one_line(path or ""), row))
+                row += 1
+
+
+def _document_batches(path: Path) -> Iterator[Any]:
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            wanted = [c for c in ("id", "source", "offset", "length", "path") if c in file.schema_arrow.names]
+            yield from file.iter_batches(columns=wanted)
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{path} cannot be read ({error}): restore it or make the store again.") from error
+
+
+def _one_line(text: str) -> str:
+    return text.translate(_ONE_LINE)
+
+
+def _olmo_notes(job: _Job) -> list[str]:
+    dropped = sum(int((store.files.tokens % 2048).sum()) for store in job.splits.values())
+    total = sum(store.num_tokens for store in job.splits.values())
+    return [
+        _olmo_config(job),
+        "bos_token_id must be None: with TokenizerConfig.gpt2(), where BOS is EOS, a whole file becomes one document. "
+        "NumpyPackedFSLDataset takes the sidecars by use_array_if_local=False; the padded and mixture data sets take "
+        "them by the environment variable OLMO_DATA_PREP_USE_ARRAY_IF_LOCAL=false. Boundaries are the same without.",
+        f"NumpyFSLDataset drops the end of each file that fills no sequence: {dropped:,} of {total:,} tokens at "
+        "sequence_length=2048. Packed drops nothing with long_doc_strategy fragment, and what is beyond "
+        "sequence_length in each document with truncate (its default), as does padded.",
+    ]
+
+
+def _olmo_config(job: _Job) -> str:
+    """Python that builds both data sets; a test runs it."""
+    manifest = job.manifest
+    paths = ", ".join(repr(f"{job.out.folder}/{split}-*.npy") for split in list(job.splits)[:1])
+    return f"""\
+from olmo_core.data import NumpyDatasetDType, NumpyFSLDatasetConfig, NumpyPackedFSLDatasetConfig, TokenizerConfig
+from olmo_core.data.types import LongDocStrategy
+
+tokenizer = TokenizerConfig(
+    vocab_size={manifest.vocab_size}, eos_token_id={manifest.eos}, pad_token_id={manifest.eos}, bos_token_id=None
+)
+files = dict(paths=[{paths}], expand_glob=True, dtype=NumpyDatasetDType.{manifest.dtype}, tokenizer=tokenizer)
+fixed = NumpyFSLDatasetConfig(sequence_length=2048, **files)
+packed = NumpyPackedFSLDatasetConfig(
+    sequence_length=2048, long_doc_strategy=LongDocStrategy.fragment, use_array_if_local=False, **files
+)
+"""
+
+
+# nanoGPT: one file a split.
+
+
+def _write_nanogpt(job: _Job) -> None:
+    for split, store in job.splits.items():
+        if store.num_shards == 1:
+            job.out.link(store.files.path(0), f"{split}.bin")
+            continue
+        with job.out.write(f"{split}.bin") as file:
+            for shard in range(store.num_shards):
+                for chunk in _chunks(store.shard_tokens(shard)):
+                    file.write(chunk)
+
+
+def _nanogpt_notes(job: _Job) -> list[str]:
+    notes = [f"nanoGPT drops nothing: it draws random windows from {' and '.join(f'{s}.bin' for s in job.splits)}."]
+    if job.manifest.dtype != "uint16":
+        notes.append(
+            f"nanoGPT assumes uint16, these are {job.manifest.dtype}: change dtype in its get_batch, or it reads noise."
+        )
+    if len(job.splits) < len(SPLITS):
+        notes.append("nanoGPT's train.py wants both train.bin and val.bin.")
+    return notes
+
+
+# llm.c: 256 int32, then tokens with EOT before each document instead of after.
+
+
+def _check_llmc(job: _Job) -> None:
+    manifest = job.manifest
+    if manifest.dtype not in _LLM_C_BY_DTYPE:
+        raise ConfigError(f"llm.c reads uint16 and uint32 tokens, not {manifest.dtype}.")
+    if manifest.dtype == "uint16" and (manifest.vocab_size, manifest.eos) != _GPT2:
+        raise ConfigError(
+            f"llm.c takes uint16 tokens for GPT-2's (50,257 ids, EOS 50256); this store has {manifest.vocab_size:,} "
+            f"and EOS {manifest.eos}: export to nanogpt or megatron."
+        )
+    for split, store in job.splits.items():
+        if store.files.tokens.max() >= 2**31:
+            raise ConfigError(
+                f"A shard of {split} has 2^31 tokens or more: make the store with fewer tokens_per_shard."
+            )
+
+
+def _write_llmc(job: _Job) -> None:
+    magic = _LLM_C_BY_DTYPE[job.manifest.dtype]
+    for split, store, shard in job.shards():
+        tokens = store.shard_tokens(shard)
+        head = np.zeros(LLM_C_HEADER // 4, dtype="<i4")
+        head[:3] = magic, _LLM_C_VERSION[magic], len(tokens)
+        with job.out.write(f"{job.name}_{split}_{shard:06d}.bin") as file:
+            file.write(head.tobytes())
+            # Each document's EOS moves before it: the last one goes, and one comes first.
+            file.write(np.array([job.manifest.eos], dtype=store.dtype).tobytes())
+            for chunk in _chunks(tokens[:-1]):
+                file.write(chunk)
+
+
+def _llmc_notes(job: _Job) -> list[str]:
+    return [
+        *(f"{split}: {job.out.folder}/{job.name}_{split}_*.bin" for split in job.splits),
+        "EOT stands before each document, as llm.c and modded-nanogpt expect. llm.c drops the end of each file that "
+        "fills no batch of B x T tokens (and one more for the last target).",
+    ]
+
+
+# numpy: real .npy files.
+
+
+def _write_npy(job: _Job) -> None:
+    for split, store, shard in job.shards():
+        descr = np.lib.format.dtype_to_descr(store.dtype)
+        head = {"descr": descr, "fortran_order": False, "shape": (int(store.files.tokens[shard]),)}
+        with job.out.write(f"{split}-{shard:05d}.npy") as file:
+            np.lib.format.write_array_header_1_0(file, head)
+            for chunk in _chunks(store.shard_tokens(shard)):
+                file.write(chunk)
+
+
+def _npy_notes(job: _Job) -> list[str]:
+    return [
+        "Read with np.load(path, mmap_mode='r'). OLMo-core would take the header for tokens: export --to olmo for it."
+    ]
+
+
+FORMATS = {
+    "megatron": _Format(_write_megatron, _megatron_notes, ("*_text_document.bin", "*_text_document.idx")),
+    "olmo": _Format(_write_olmo, _olmo_notes, ("train-*.npy", "val-*.npy", "train-*.csv.gz", "val-*.csv.gz")),
+    "nanogpt": _Format(_write_nanogpt, _nanogpt_notes, ("train.bin", "val.bin")),
+    "llmc": _Format(_write_llmc, _llmc_notes, ("*_train_??????.bin", "*_val_??????.bin"), _check_llmc),
+    "npy": _Format(_write_npy, _npy_notes, ("train-*.npy", "val-*.npy")),
+}

@@ -1,0 +1,111 @@
+"""manifest.json: what a store holds. It is written last, so its presence means that the store is whole."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gristmill.core.errors import ConfigError, StoreError
+from gristmill.core.hashing import fingerprint
+from gristmill.core.paths import write_atomic
+
+MANIFEST = "manifest.json"
+VERSION = 1
+SPLITS = ("train", "val")
+
+
+@dataclass(frozen=True)
+class ShardEntry:
+    """One shard: its `.bin` relative to the manifest, its counts, and xxh3-128 sums of `.bin`, `.idx` and the rows."""
+
+    path: str
+    tokens: int
+    documents: int
+    checksum: str
+    idx_checksum: str
+    rows_checksum: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The content of a store; nothing in it depends on time, host, workers or absolute paths."""
+
+    dtype: str
+    eos: int
+    vocab_size: int
+    tokenizer: dict[str, str]
+    splits: dict[str, list[ShardEntry]]
+    recipe: dict[str, Any] = field(default_factory=dict)
+    funnel: list[dict[str, Any]] = field(default_factory=list)
+    versions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def fingerprint(self) -> str:
+        """32 hex digits that name the whole content."""
+        return fingerprint(self.to_dict())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, the shards as rows to keep 10,000 of them small."""
+        return {
+            "gristmill_store": VERSION,
+            "dtype": self.dtype,
+            "eos": self.eos,
+            "vocab_size": self.vocab_size,
+            "tokenizer": self.tokenizer,
+            "splits": {name: _split(shards) for name, shards in self.splits.items()},
+            "recipe": self.recipe,
+            "funnel": self.funnel,
+            "versions": self.versions,
+        }
+
+    def save(self, root: Path) -> None:
+        """Write `manifest.json`, which declares the store whole."""
+        write_atomic(root / MANIFEST, json.dumps(self.to_dict(), indent=1) + "\n")
+
+
+def _split(shards: list[ShardEntry]) -> dict[str, Any]:
+    return {
+        "tokens": sum(shard.tokens for shard in shards),
+        "documents": sum(shard.documents for shard in shards),
+        "shards": [vars(shard) for shard in shards],
+    }
+
+
+def read_manifest(root: Path) -> dict[str, Any]:
+    """The manifest's values, its version checked."""
+    path = root / MANIFEST
+    try:
+        values: dict[str, Any] = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise StoreError(
+            f"{root} holds no {MANIFEST}: it is no store, or its making was cut short; run it again."
+        ) from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise StoreError(f"{path} is damaged: {error}.") from error
+    version = values.get("gristmill_store") if isinstance(values, dict) else None
+    if version != VERSION:
+        raise StoreError(f"{path} has format version {version}; this software reads {VERSION}: make the store again.")
+    return values
+
+
+def load_manifest(root: Path) -> Manifest:
+    """The manifest as an object."""
+    values = read_manifest(root)
+    try:
+        splits = {name: [ShardEntry(**shard) for shard in split["shards"]] for name, split in values["splits"].items()}
+        keys = ("dtype", "eos", "vocab_size", "tokenizer", "recipe", "funnel", "versions")
+        return Manifest(splits=splits, **{key: values[key] for key in keys})
+    except (KeyError, TypeError) as error:
+        raise StoreError(f"{root / MANIFEST} is damaged: {error}.") from error
+
+
+def refuse_or_clear(root: Path, overwrite: bool) -> None:
+    """Keep a finished store from being written over; with `overwrite` its manifest goes first."""
+    path = root / MANIFEST
+    if not path.exists():
+        return
+    if not overwrite:
+        raise ConfigError(f"{root} already holds a store: choose another folder, or say --overwrite.")
+    path.unlink()

@@ -1,0 +1,182 @@
+"""`gristmill.open`: a store by its folder, or other systems' files in place, recognised by their own bytes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gristmill.core.errors import ConfigError, StoreError
+from gristmill.store.files import Files, joined, make_files, sampled_checksum
+from gristmill.store.format import IDX_HEADER, check_dtype, read_idx_header
+from gristmill.store.manifest import MANIFEST, SPLITS, read_manifest
+from gristmill.store.reader import Store, StoreFacts
+
+PathLike = str | os.PathLike[str]
+# llm.c: magic -> (dtype, EOS). Its files begin each document with EOS.
+LLM_C = {20240520: ("uint16", 50256), 20240801: ("uint32", None)}
+LLM_C_HEADER = 1024
+TOKENIZER = "tokenizer.json"
+
+
+def open_store(
+    path: PathLike | Sequence[PathLike],
+    dtype: str | None = None,
+    eos: int | None = None,
+    index_dir: PathLike | None = None,
+) -> Store:
+    """Open a store (`DIR/train`, `DIR/val`; DIR alone means its train) or foreign token files, reading no tokens.
+
+    A list is one store. `dtype` is needed for headerless files, `eos` for documents of files without an `.idx`.
+    `index_dir` is where pack indices live if not beside the tokens.
+    """
+    if isinstance(path, str | os.PathLike):
+        store = _open_one(Path(path), dtype, eos)
+    else:
+        store = _open_list([Path(item) for item in path], dtype, eos)
+    if index_dir is None:
+        return store
+    return Store(store.files, replace(store.facts, index_dir=os.fspath(index_dir)))
+
+
+def _open_list(paths: list[Path], dtype: str | None, eos: int | None) -> Store:
+    if not paths:
+        raise ConfigError("An empty list of files is no store.")
+    return join_stores([_open_one(path, dtype, eos) for path in paths])
+
+
+def join_stores(stores: Sequence[Store]) -> Store:
+    """Several stores as one, tokens where they are; other dtypes, EOS or tokenizers are refused."""
+    first = stores[0].facts
+    for other in (store.facts for store in stores[1:]):
+        for what, mine, its in (("dtype", first.dtype, other.dtype), ("EOS", first.eos, other.eos)):
+            if mine != its:
+                raise ConfigError(f"{other.path} has {what} {its}, {first.path} has {mine}: they cannot be one store.")
+        if first.owned != other.owned or first.boundary != other.boundary:
+            raise ConfigError(
+                f"{other.path} and {first.path} mark documents in different ways: import one of them first."
+            )
+        if _tokenizer_of(first) != _tokenizer_of(other):
+            raise ConfigError(f"{other.path} and {first.path} have different tokenizers: they cannot be one store.")
+    return Store(joined([store.files for store in stores]), first)
+
+
+def _tokenizer_of(facts: StoreFacts) -> bytes | None:
+    return Path(facts.tokenizer).read_bytes() if facts.tokenizer else None
+
+
+def _open_one(path: Path, dtype: str | None, eos: int | None) -> Store:
+    if path.is_dir():
+        return _open_directory(path, dtype, eos)
+    if path.suffix == ".idx":
+        path = path.with_suffix(".bin")
+    elif not path.exists() and Path(f"{path}.bin").exists():
+        path = Path(f"{path}.bin")
+    if not path.exists():
+        raise ConfigError(f"{path} does not exist.")
+    if path.stat().st_size == 0:
+        raise StoreError(f"{path} is empty: it holds no tokens.")
+    return _open_file(path, dtype, eos)
+
+
+def _open_directory(path: Path, dtype: str | None, eos: int | None) -> Store:
+    if dtype is not None or eos is not None:
+        raise ConfigError(f"{path} is a folder: dtype= and eos= are for foreign files, a store knows its own.")
+    if path.name in SPLITS and (path.parent / MANIFEST).exists():
+        return open_split(path.parent, path.name)
+    return open_split(path, "train")
+
+
+def open_split(root: Path, split: str) -> Store:
+    """One split of a store by its manifest."""
+    values = read_manifest(root)
+    try:
+        shards = values["splits"][split]["shards"]
+        rows = [(s["path"], 0, s["tokens"], s["documents"], s["checksum"]) for s in shards]
+        facts = StoreFacts(
+            str(root / split), values["dtype"], values["eos"], True, "idx", tokenizer=str(root / TOKENIZER)
+        )
+    except (KeyError, TypeError) as error:
+        raise StoreError(f"{root / MANIFEST} is damaged: it lacks {error}.") from error
+    return Store(make_files(root, rows), facts)
+
+
+def _open_file(path: Path, dtype: str | None, eos: int | None) -> Store:
+    with open(path, "rb") as file:
+        head = file.read(LLM_C_HEADER)
+    magic = int.from_bytes(head[:4], "little")
+    if head[:6] == b"\x93NUMPY":
+        return _open_npy(path, dtype, eos)
+    if magic in LLM_C and len(head) == LLM_C_HEADER:
+        return _open_llm_c(path, head, eos)
+    if path.with_suffix(".idx").exists() and path.suffix == ".bin":
+        return _open_megatron(path, dtype, eos)
+    return _open_bare(path, dtype, eos)
+
+
+def _foreign(path: Path, header: int, tokens: int, documents: int, facts: dict[str, Any]) -> Store:
+    files: Files = make_files(path.parent, [(path.name, header, tokens, documents, sampled_checksum(path))])
+    return Store(files, StoreFacts(path=str(path), owned=False, **facts))
+
+
+def _open_npy(path: Path, dtype: str | None, eos: int | None) -> Store:
+    with open(path, "rb") as file:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, by_column, found = read(file)
+        header = file.tell()
+    check_dtype(found.str)
+    if dtype is not None and np.dtype(dtype) != found:
+        raise ConfigError(f"{path} says in its header that its dtype is {found}, not {dtype}.")
+    if by_column and len(shape) > 1:
+        raise ConfigError(f"{path} is stored by columns: its tokens are not a stream.")
+    count = int(np.prod(shape))
+    return _foreign(path, header, count, -1, {"dtype": found.name, "eos": eos, "boundary": _by_eos(eos)})
+
+
+def _open_llm_c(path: Path, head: bytes, eos: int | None) -> Store:
+    magic, _, count = (int.from_bytes(head[at : at + 4], "little") for at in (0, 4, 8))
+    dtype, usual_eos = LLM_C[magic]
+    eos = usual_eos if eos is None else eos
+    boundary = "bos" if eos is not None else None
+    return _foreign(path, LLM_C_HEADER, count, -1, {"dtype": dtype, "eos": eos, "boundary": boundary})
+
+
+def _open_megatron(path: Path, dtype: str | None, eos: int | None) -> Store:
+    idx = path.with_suffix(".idx")
+    with open(idx, "rb") as file:
+        header = read_idx_header(file.read(IDX_HEADER), str(idx))
+    if idx.stat().st_size < header.size:
+        raise StoreError(f"{idx} has {idx.stat().st_size:,} bytes, {header.size:,} were expected: it was cut off.")
+    found = check_dtype(dtype or header.dtype)
+    if found.itemsize != np.dtype(header.dtype).itemsize:
+        raise ConfigError(f"{idx} says that its tokens are {header.dtype}, not {dtype}.")
+    count = _tokens_of(path, found.itemsize)
+    return _foreign(path, 0, count, header.documents, {"dtype": found.name, "eos": eos, "boundary": "idx"})
+
+
+def _open_bare(path: Path, dtype: str | None, eos: int | None) -> Store:
+    if dtype is None:
+        raise ConfigError(
+            f'{path} has no header that tells its dtype: say it, as in gm.open("{path.name}", dtype="uint16").'
+        )
+    found = check_dtype(dtype)
+    count = _tokens_of(path, found.itemsize)
+    return _foreign(path, 0, count, -1, {"dtype": found.name, "eos": eos, "boundary": _by_eos(eos)})
+
+
+def _tokens_of(path: Path, itemsize: int) -> int:
+    count, rest = divmod(path.stat().st_size, itemsize)
+    if rest:
+        raise StoreError(
+            f"{path} has {path.stat().st_size:,} bytes, no multiple of {itemsize}: cut off, or of another dtype."
+        )
+    return count
+
+
+def _by_eos(eos: int | None) -> str | None:
+    return None if eos is None else "eos"

@@ -1,0 +1,290 @@
+"""An opened store: token files in place, memory-mapped when they are first read.
+
+store = gm.open("data/corpus/train")
+store.num_tokens, store.num_documents
+store.tokens(0, 10)          # the first ten ids of the concatenated shards
+store.document(7).text
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import tempfile
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gristmill.core.errors import ConfigError, StoreError
+from gristmill.core.hashing import fingerprint
+from gristmill.store.documents import NamedDocuments, NumberedDocuments
+from gristmill.store.files import Files, Ints
+from gristmill.store.format import IDX_HEADER, read_idx_header
+from gristmill.store.index import PackIndex, open_pack_index
+from gristmill.store.table import Table, offsets
+
+
+@dataclass(frozen=True)
+class Document:
+    """One document: `tokens` as they lie in the store, EOS included."""
+
+    id: str
+    source: str
+    tokens: npt.NDArray[np.generic]
+    record: dict[str, Any]
+    _decoder: Any
+
+    @property
+    def text(self) -> str:
+        """The decoded text, without EOS."""
+        return str(self._decoder(self.tokens))
+
+
+@dataclass(frozen=True)
+class StoreFacts:
+    """What an opened store is, apart from its shards. `boundary`: 'idx', 'eos', 'bos' (EOS comes first) or None."""
+
+    path: str
+    dtype: str
+    eos: int | None
+    owned: bool
+    boundary: str | None
+    tokenizer: str | None = None
+    index_dir: str | None = None
+
+
+class Store:
+    """Token files as one stream of `num_tokens` ids and `num_documents` documents; open it with `gristmill.open`."""
+
+    def __init__(self, files: Files, facts: StoreFacts) -> None:
+        self.files, self.facts = files, facts
+        self.dtype = np.dtype(facts.dtype)
+        self.eos, self.owned = facts.eos, facts.owned
+        self._starts = offsets(files.tokens)
+        self._names = NamedDocuments(files) if facts.owned else NumberedDocuments(files)
+        self._lock = threading.RLock()
+        self._scanned: tempfile.TemporaryDirectory[str] | None = None
+        self._packs: dict[int, PackIndex] = {}
+        files.check_sizes(self.dtype.itemsize)
+
+    def __repr__(self) -> str:
+        return f"Store({self.facts.path}: {self.num_tokens:,} {self.dtype} tokens in {self.num_shards:,} shards)"
+
+    def __reduce__(self) -> Any:
+        return Store, (self.files, self.facts)
+
+    # Figures: what a plan pins.
+
+    @property
+    def num_shards(self) -> int:
+        """Files that hold tokens."""
+        return len(self.files)
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of all shards, EOS included."""
+        return int(self._starts[-1])
+
+    @property
+    def num_documents(self) -> int:
+        """Documents of all shards."""
+        return self.documents_in(self.num_shards)
+
+    def tokens_in(self, shards: int) -> int:
+        """Tokens of the first `shards` shards."""
+        return int(self._starts[shards])
+
+    def documents_in(self, shards: int) -> int:
+        """Documents of the first `shards` shards."""
+        return int(self.shard_documents()[:shards].sum())
+
+    def describe(self) -> str:
+        """Where the store is, for messages and for a plan's JSON."""
+        return self.facts.path
+
+    @property
+    def fingerprint(self) -> str:
+        """32 hex digits that name the tokens, whatever the paths."""
+        return self.fingerprint_of(self.num_shards)
+
+    def fingerprint_of(self, shards: int) -> str:
+        """The fingerprint of the first `shards` shards."""
+        columns = [self.files.tokens[:shards].tolist(), [c.decode() for c in self.files.checksums[:shards].tolist()]]
+        return fingerprint([self.dtype.itemsize, columns])
+
+    def truncated_tokens(self, seq_len: int, shards: int) -> int:
+        """Tokens of documents beyond their first `seq_len`: what cut="pad" does not serve. Reads every index."""
+        return sum(int(np.maximum(self.document_lengths(i) - seq_len, 0).sum()) for i in range(shards))
+
+    def pack_index(self, seq_len: int) -> PackIndex:
+        """The pack index for `seq_len`, made beforehand by `gristmill index`."""
+        with self._lock:
+            if seq_len not in self._packs:
+                self._packs[seq_len] = open_pack_index(self, seq_len)
+            return self._packs[seq_len]
+
+    # Tokens.
+
+    @functools.cached_property
+    def table(self) -> Table:
+        """The columns and maps for compiled loops over this store alone."""
+        return Table([self])
+
+    def tokens(self, start: int, end: int) -> npt.NDArray[np.generic]:
+        """A copy of tokens [start, end) of the concatenated shards, in the store's dtype."""
+        if not 0 <= start <= end <= self.num_tokens:
+            raise ConfigError(f"Tokens [{start}, {end}) are outside {self.facts.path}, which has {self.num_tokens:,}.")
+        parts = []
+        while start < end:
+            shard = int(np.searchsorted(self._starts, start, side="right")) - 1
+            stop = min(end, int(self._starts[shard + 1]))
+            parts.append(self.shard_tokens(shard)[start - int(self._starts[shard]) : stop - int(self._starts[shard])])
+            start = stop
+        return np.concatenate(parts) if parts else np.empty(0, self.dtype)
+
+    def shard_tokens(self, shard: int) -> npt.NDArray[np.generic]:
+        """The tokens of one shard as a memory-mapped array of its own."""
+        path, header = self.files.path(shard), int(self.files.header[shard])
+        count = int(self.files.tokens[shard])
+        if not count:
+            return np.empty(0, self.dtype)
+        try:
+            return np.memmap(path, self.dtype, "r", header, (count,))
+        except (OSError, ValueError) as error:
+            raise StoreError(f"Shard {path} cannot be read ({error}): restore it or make the store again.") from error
+
+    # Documents.
+
+    @functools.cached_property
+    def documents_table(self) -> Table:
+        """As `table`, with the documents' indices."""
+        return Table([self], documents=True)
+
+    def shard_documents(self) -> Ints:
+        """Documents of each shard; where only EOS marks them, the first call scans the tokens."""
+        if self.facts.boundary is None:
+            raise ConfigError(
+                f"{self.facts.path} has no document boundaries: give eos= when you open it, or build them once with "
+                f"`gristmill index {self.facts.path} --eos ID`."
+            )
+        if (self.files.documents < 0).any():
+            with self._lock:
+                self.files.documents[:] = [self._count_documents(i) for i in range(self.num_shards)]
+        return self.files.documents
+
+    def _count_documents(self, shard: int) -> int:
+        path = self.idx_path(shard)
+        try:
+            with open(path, "rb") as file:
+                return read_idx_header(file.read(IDX_HEADER), path).documents
+        except OSError as error:
+            raise StoreError(f"{path} cannot be opened ({error.strerror}): bring the file back.") from error
+
+    def idx_path(self, shard: int) -> str:
+        """The `.idx` of a shard; where EOS alone marks documents, it is scanned into a temporary file first."""
+        if self.facts.boundary == "idx":
+            return self.files.sibling(shard, ".idx")
+        with self._lock:
+            if self._scanned is None:
+                self._scanned = tempfile.TemporaryDirectory(prefix="gristmill-")
+            path = Path(self._scanned.name) / f"{shard}.idx"
+            if not path.exists():
+                from gristmill.store.boundaries import write_scanned_idx
+
+                write_scanned_idx(self, shard, path)
+            return str(path)
+
+    def document_lengths(self, shard: int) -> Ints:
+        """Tokens of each document of one shard."""
+        first = int(offsets(self.shard_documents())[shard])
+        documents = np.arange(first, first + int(self.shard_documents()[shard]))
+        return np.diff(self._spans(documents), axis=1)[:, 0]
+
+    def document_span(self, document: int) -> tuple[int, int]:
+        """The tokens [start, end) of a document, in the concatenated stream."""
+        if not 0 <= document < self.num_documents:
+            raise ConfigError(f"{self.facts.path} has {self.num_documents:,} documents, none numbered {document}.")
+        start, end = self._spans(np.array([document]))[0].tolist()
+        return start, end
+
+    def _spans(self, documents: Ints) -> Ints:
+        from gristmill.store.kernels import document_spans
+
+        table = self.documents_table
+        spans = np.empty((len(documents), 2), dtype=np.int64)
+        if len(documents):
+            with table.documents(np.unique(table.shards_of_documents(documents))) as columns:
+                document_spans(*columns, documents, spans)
+        return spans
+
+    def spans(self, start: int, end: int) -> list[tuple[int, int, int]]:
+        """The (document, first, last) that tokens [start, end) hold, positions counted inside each document."""
+        from gristmill.store.kernels import document_at
+
+        table = self.documents_table
+        found: list[tuple[int, int, int]] = []
+        while start < end:
+            shard = int(np.searchsorted(table.starts, start, side="right")) - 1
+            with table.documents(np.array([shard])) as columns:
+                local = document_at(*columns, shard, start - int(table.starts[shard]))
+            document = int(table.doc_starts[shard]) + local
+            first, last = self.document_span(document)
+            found.append((document, start - first, min(end, last) - first))
+            start = last
+        return found
+
+    def document_id(self, document: int) -> str:
+        """The id of a document by its number."""
+        return str(self._record(document)["id"])
+
+    def _record(self, document: int) -> dict[str, Any]:
+        starts = self.documents_table.doc_starts
+        shard = int(np.searchsorted(starts, document, side="right")) - 1
+        return self._names.record(shard, document - int(starts[shard]))
+
+    def locate(self, ids: Sequence[str]) -> dict[str, list[int]]:
+        """The numbers of the documents with each of these ids; an empty list for an id that is not here."""
+        if self.facts.boundary is None:
+            return {text: [] for text in ids}
+        starts, counts = offsets(self.shard_documents()), self.shard_documents()
+        places = self._names.locate(ids)
+        return {
+            text: [int(starts[shard]) + row for shard, row in found if row < counts[shard]]
+            for text, found in places.items()
+        }
+
+    def document(self, document: int) -> Document:
+        """One document by its number, with its id, source, tokens and text."""
+        start, end = self.document_span(document)
+        record = self._record(document)
+        return Document(record["id"], record["source"], self.tokens(start, end), record, self.decode)
+
+    def decode(self, tokens: Any) -> str:
+        """The text of token ids, EOS left out, by the tokenizer that is kept beside the store."""
+        ids = np.asarray(tokens)
+        kept = ids[ids != self.eos] if self.eos is not None else ids
+        return str(self._tokenizer.decode(kept.tolist(), skip_special_tokens=False))
+
+    @functools.cached_property
+    def _tokenizer(self) -> Any:
+        if self.facts.tokenizer is None or not os.path.exists(self.facts.tokenizer):
+            raise ConfigError(f"{self.facts.path} has no tokenizer.json beside it: its tokens cannot be decoded.")
+        from tokenizers import Tokenizer
+
+        return Tokenizer.from_file(self.facts.tokenizer)
+
+    def close(self) -> None:
+        """Give maps and temporary files back now rather than when the store is collected."""
+        for name in ("table", "documents_table"):
+            with contextlib.suppress(KeyError):
+                table = self.__dict__.pop(name)
+                table.bins.close()
+        if self._scanned is not None:
+            self._scanned.cleanup()
+            self._scanned = None

@@ -1,0 +1,101 @@
+"""Several stores as one row of shards: the columns that compiled loops read, and the maps behind them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gristmill.core.errors import StoreError
+from gristmill.store.files import Ints
+from gristmill.store.format import IDX_HEADER, read_idx_header
+from gristmill.store.maps import MAX_MAPS, Maps, view
+
+if TYPE_CHECKING:
+    from gristmill.store.reader import Store
+
+
+def offsets(counts: Ints) -> Ints:
+    """Running totals that begin with 0."""
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts, dtype=np.int64)])
+
+
+class Table:
+    """The shards of `stores` end to end: store k's token p is at bases[k] + p, its document d at doc_bases[k] + d."""
+
+    def __init__(self, stores: Sequence[Store], *, documents: bool = False, max_maps: int = MAX_MAPS) -> None:
+        self._stores = tuple(stores)
+        shards = np.array([len(store.files) for store in stores], dtype=np.int64)
+        self._first = offsets(shards)
+        self.starts = offsets(np.concatenate([store.files.tokens for store in stores]))
+        self.headers = np.concatenate([store.files.header for store in stores])
+        sizes = np.array([store.dtype.itemsize for store in stores], dtype=np.int64)
+        self.itemsizes = np.repeat(sizes, shards)
+        self.bases = self.starts[self._first]
+        self.bins = Maps(len(self.headers), self._bin_path, self._bin_size, max_maps)
+        if documents:
+            self._add_documents(max_maps)
+
+    def _add_documents(self, max_maps: int) -> None:
+        counts = np.concatenate([store.shard_documents() for store in self._stores])
+        self.doc_starts = offsets(counts)
+        self.doc_bases = self.doc_starts[self._first]
+        self.indices = Maps(len(counts), self._idx_path, lambda i: None, max_maps)
+        self.pointers_at = np.zeros(len(counts), dtype=np.int64)
+        self.marks_at = np.zeros(len(counts), dtype=np.int64)
+
+    def _shard(self, i: int) -> tuple[Store, int]:
+        k = int(np.searchsorted(self._first, i, side="right")) - 1
+        return self._stores[k], i - int(self._first[k])
+
+    def _bin_path(self, i: int) -> str:
+        store, local = self._shard(i)
+        return store.files.path(local)
+
+    def _bin_size(self, i: int) -> int:
+        store, local = self._shard(i)
+        return store.files.size(local, store.dtype.itemsize)
+
+    def _idx_path(self, i: int) -> str:
+        store, local = self._shard(i)
+        return store.idx_path(local)
+
+    def shards_of(self, positions: Ints, lengths: Ints) -> Ints:
+        """The shards that pieces [positions, + lengths) touch."""
+        first = np.searchsorted(self.starts, positions, side="right") - 1
+        last = np.searchsorted(self.starts, positions + lengths - 1, side="right") - 1
+        if (last - first <= 1).all():
+            return np.concatenate([first, last[last != first]])
+        return np.unique(np.concatenate([np.arange(a, b + 1) for a, b in zip(first, last, strict=True)]))
+
+    def shards_of_documents(self, documents: Ints) -> Ints:
+        """The shards that hold documents."""
+        return np.searchsorted(self.doc_starts, documents, side="right") - 1
+
+    @contextlib.contextmanager
+    def tokens(self, shards: Ints) -> Iterator[tuple[Any, ...]]:
+        """The shard table of the kernels, with `shards` mapped."""
+        with self.bins.leased(shards) as addresses:
+            yield self.starts, addresses, self.headers, self.itemsizes
+
+    @contextlib.contextmanager
+    def documents(self, shards: Ints) -> Iterator[tuple[Any, ...]]:
+        """The document table of the kernels, with the indices of `shards` mapped and their headers read."""
+        with self.indices.leased(shards) as addresses:
+            for shard in np.unique(shards[self.pointers_at[shards] == 0]):
+                self._read_header(int(shard), int(addresses[shard]))
+            yield self.starts, self.itemsizes, self.doc_starts, addresses, self.pointers_at, self.marks_at
+
+    def _read_header(self, shard: int, address: int) -> None:
+        store, local = self._shard(shard)
+        name = store.idx_path(local)
+        header = read_idx_header(view(address, "u1", IDX_HEADER).tobytes(), name)
+        counted = int(self.doc_starts[shard + 1] - self.doc_starts[shard])
+        if header.documents != counted:
+            raise StoreError(f"{name} marks {header.documents:,} documents, {counted:,} were expected: make it again.")
+        # Own stores write one sequence a document, unless one is over 2^31 - 1 tokens; foreign ones need not.
+        plain = store.owned and header.sequences == header.documents
+        self.marks_at[shard] = 0 if plain else header.documents_at
+        self.pointers_at[shard] = header.pointers_at

@@ -1,0 +1,134 @@
+"""Every checksum, count and boundary of a store against its manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gristmill.core.errors import ConfigError, StoreError
+from gristmill.store.documents import DOCS_SUFFIX, IDS_SUFFIX
+from gristmill.store.files import Ints
+from gristmill.store.format import (
+    IDS_HEADER,
+    IDS_MAGIC,
+    IDX_HEADER,
+    SUM_BLOCK,
+    block_sums,
+    hash_ids,
+    read_idx_header,
+)
+from gristmill.store.manifest import MANIFEST, SPLITS, Manifest, ShardEntry, load_manifest
+from gristmill.store.writer import checksum, rows_checksum
+
+
+@dataclass
+class Verdict:
+    """What was checked and every fault that was found."""
+
+    shards: int = 0
+    tokens: int = 0
+    documents: int = 0
+    faults: list[str] = field(default_factory=list)
+
+
+def verify(path: Path, progress: Callable[[int], None] = lambda tokens: None) -> Verdict:
+    """Check a whole store, or one split of it; `progress` is told the tokens of each shard that is done."""
+    root, splits = _target(path)
+    manifest = load_manifest(root)
+    verdict = Verdict()
+    for split in splits:
+        for entry in manifest.splits.get(split, []):
+            verdict.faults += _shard_faults(root, entry, manifest)
+            verdict.shards += 1
+            verdict.tokens += entry.tokens
+            verdict.documents += entry.documents
+            progress(entry.tokens)
+    return verdict
+
+
+def _target(path: Path) -> tuple[Path, tuple[str, ...]]:
+    if not path.exists():
+        raise ConfigError(f"{path} does not exist.")
+    if (path / MANIFEST).exists():
+        return path, SPLITS
+    if path.name in SPLITS and (path.parent / MANIFEST).exists():
+        return path.parent, (path.name,)
+    raise StoreError(f"{path} holds no {MANIFEST}: only a store made by Gristmill can be verified.")
+
+
+def _shard_faults(root: Path, entry: ShardEntry, manifest: Manifest) -> list[str]:
+    """All that is wrong with one shard; a file that cannot be read stops the checks that need it."""
+    path = root / entry.path
+    try:
+        faults, tokens = _token_faults(path, entry, manifest)
+        lengths = _lengths(path.with_suffix(".idx"), entry, np.dtype(manifest.dtype).itemsize)
+        faults += _boundary_faults(path, tokens, lengths, manifest.eos)
+        faults += _row_faults(path, entry, lengths)
+    except (OSError, StoreError, ValueError) as error:
+        return [f"{entry.path}: {error}"]
+    return faults
+
+
+def _token_faults(path: Path, entry: ShardEntry, manifest: Manifest) -> tuple[list[str], Any]:
+    dtype = np.dtype(manifest.dtype)
+    if path.stat().st_size != entry.tokens * dtype.itemsize:
+        raise StoreError(f"{path.stat().st_size:,} bytes, {entry.tokens * dtype.itemsize:,} expected")
+    tokens = np.memmap(path, dtype, "r") if entry.tokens else np.empty(0, dtype)
+    sums, kept = block_sums(tokens), np.fromfile(path.with_suffix(".sum"), "<u8")
+    faults = []
+    if len(sums) != len(kept) or (sums != kept).any():
+        bad = np.flatnonzero(sums != kept)[:3].tolist() if len(sums) == len(kept) else "?"
+        faults.append(f"{entry.path}: checksum of block {bad} ({SUM_BLOCK:,} bytes each) differs from its .sum")
+    if checksum(sums.tobytes()) != entry.checksum:
+        faults.append(f"{entry.path}: checksum differs from the manifest")
+    if entry.tokens and int(tokens.max()) >= manifest.vocab_size:
+        faults.append(f"{entry.path}: token {int(tokens.max())} is outside the vocabulary of {manifest.vocab_size:,}")
+    return faults, tokens
+
+
+def _lengths(path: Path, entry: ShardEntry, itemsize: int) -> Ints:
+    """The documents' lengths by the `.idx`, its own arrays checked against each other."""
+    data = path.read_bytes()
+    header = read_idx_header(data[:IDX_HEADER], path.name)
+    if checksum(data) != entry.idx_checksum:
+        raise StoreError(f"checksum of {path.name} differs from the manifest")
+    if header.documents != entry.documents:
+        raise StoreError(f"{path.name} marks {header.documents:,} documents, the manifest {entry.documents:,}")
+    sequences = np.frombuffer(data, "<i4", header.sequences, IDX_HEADER).astype(np.int64)
+    pointers = np.frombuffer(data, "<i8", header.sequences, header.pointers_at)
+    marks = np.frombuffer(data, "<i8", header.documents + 1, header.documents_at)
+    if (pointers != (np.cumsum(sequences) - sequences) * itemsize).any() or sequences.sum() != entry.tokens:
+        raise StoreError(f"{path.name} does not describe the tokens beside it")
+    starts = np.append(np.cumsum(sequences) - sequences, entry.tokens)
+    lengths: Ints = np.diff(starts[marks])
+    return lengths
+
+
+def _boundary_faults(path: Path, tokens: Any, lengths: Ints, eos: int) -> list[str]:
+    """A document ends with EOS and holds no other."""
+    ends = np.cumsum(lengths) - 1
+    found = np.flatnonzero(tokens == eos)
+    if len(found) == len(ends) and (found == ends).all():
+        return []
+    return [f"{path.name}: {len(found):,} EOS tokens do not stand at the ends of {len(ends):,} documents"]
+
+
+def _row_faults(path: Path, entry: ShardEntry, lengths: Ints) -> list[str]:
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(path.with_suffix(DOCS_SUFFIX))
+    faults = []
+    if rows_checksum(table) != entry.rows_checksum:
+        faults.append(f"{entry.path}: the rows of {DOCS_SUFFIX} differ from the manifest")
+    if table.num_rows != len(lengths) or (table.column("length").to_numpy() != lengths).any():
+        faults.append(f"{entry.path}: {DOCS_SUFFIX} and .idx disagree about the documents")
+    hashes = np.sort(hash_ids(table.column("id").to_pylist()))
+    ids = path.with_suffix(IDS_SUFFIX).read_bytes()
+    expected = IDS_MAGIC + len(hashes).to_bytes(8, "little") + hashes.tobytes()
+    if ids[: len(expected)] != expected or len(ids) != IDS_HEADER + 12 * len(hashes):
+        faults.append(f"{entry.path}: {IDS_SUFFIX} does not hold the ids of {DOCS_SUFFIX}")
+    return faults

@@ -1,0 +1,215 @@
+"""Writes a split of a store: shards of whole documents that appear one by one, each complete with its side files.
+
+Memory: one shard's document rows (about 100 bytes a document) and one write buffer; tokens go straight to disk.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from gristmill.core.errors import ConfigError
+from gristmill.core.paths import atomic_file, disk_errors, sync_directory
+from gristmill.store.documents import DOCS_SUFFIX, IDS_SUFFIX
+from gristmill.store.files import Ints
+from gristmill.store.format import SUM_BLOCK, check_dtype, hash_ids, write_ids, write_idx
+from gristmill.store.manifest import ShardEntry
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROW_GROUP = 16_384
+DOCUMENT_COLUMNS = ("id", "source", "path", "content_hash")
+
+
+class SplitWriter:
+    """Appends documents to `root/split/shard-NNNNN.*`; `finish` returns what the manifest must say of them."""
+
+    def __init__(self, root: Path, split: str, dtype: str, tokens_per_shard: int) -> None:
+        if tokens_per_shard < 1:
+            raise ConfigError(f"tokens_per_shard must be above 0, not {tokens_per_shard}.")
+        self._root, self._split, self._dtype = root, split, check_dtype(dtype)
+        self._tokens_per_shard = tokens_per_shard
+        self._shard: _Shard | None = None
+        self.entries: list[ShardEntry] = []
+        (root / split).mkdir(parents=True, exist_ok=True)
+
+    def append(self, tokens: npt.NDArray[Any], lengths: Ints, documents: pa.Table) -> None:
+        """Add documents: `tokens` end to end, `lengths` of each (none 0), and their rows in the same order."""
+        ends = np.cumsum(lengths)
+        done = 0
+        while done < len(lengths):
+            shard = self._shard or self._open()
+            before = int(ends[done - 1]) if done else 0
+            room = self._tokens_per_shard - shard.tokens
+            stop = int(np.searchsorted(ends, before + room, side="right"))
+            if stop == done and shard.tokens:
+                self._close()
+                continue
+            stop = max(stop, done + 1)  # a document longer than a shard gets one of its own
+            shard.add(tokens[before : int(ends[stop - 1])], lengths[done:stop], documents.slice(done, stop - done))
+            done = stop
+
+    def _open(self) -> _Shard:
+        name = f"{self._split}/shard-{len(self.entries):05d}.bin"
+        self._shard = _Shard(self._root, name, self._dtype)
+        return self._shard
+
+    def _close(self) -> None:
+        if self._shard is not None:
+            self.entries.append(self._shard.finish())
+            self._shard = None
+
+    def finish(self) -> list[ShardEntry]:
+        """Complete the last shard."""
+        self._close()
+        return self.entries
+
+    def abandon(self) -> None:
+        """Leave nothing of the unfinished shard behind."""
+        if self._shard is not None:
+            self._shard.abandon()
+            self._shard = None
+
+
+class _Shard:
+    """One shard being written under a temporary name."""
+
+    def __init__(self, root: Path, name: str, dtype: np.dtype[Any]) -> None:
+        self._root, self._name, self._dtype = root, name, dtype
+        self._path = root / name
+        self._temporary = self._path.with_name(f".{self._path.name}.{os.getpid()}.tmp")
+        with disk_errors(self._path):
+            self._file: IO[bytes] = open(self._temporary, "wb", buffering=4 << 20)  # noqa: SIM115
+        self._sums = _BlockSums()
+        self._lengths: list[Ints] = []
+        self._tables: list[pa.Table] = []
+        self.tokens = 0
+
+    def add(self, tokens: npt.NDArray[Any], lengths: Ints, documents: pa.Table) -> None:
+        data = np.ascontiguousarray(tokens, dtype=self._dtype)
+        with disk_errors(self._path):
+            self._file.write(data.data)
+        self._sums.update(data)
+        self._lengths.append(lengths)
+        self._tables.append(documents)
+        self.tokens += len(data)
+
+    def finish(self) -> ShardEntry:
+        """Write the side files, then let the tokens appear."""
+        lengths = np.concatenate(self._lengths)
+        table = document_table(self._tables, lengths)
+        sums = self._sums.finish()
+        idx_checksum = _write_side_files(self._path, lengths, table, sums, self._dtype.name)
+        with disk_errors(self._path):
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+            os.replace(self._temporary, self._path)
+            sync_directory(self._path.parent)
+        return ShardEntry(
+            self._name, self.tokens, len(lengths), checksum(sums.tobytes()), idx_checksum, rows_checksum(table)
+        )
+
+    def abandon(self) -> None:
+        self._file.close()
+        self._temporary.unlink(missing_ok=True)
+
+
+class _BlockSums:
+    """xxh3-64 of each 1 MiB block of a stream of bytes."""
+
+    def __init__(self) -> None:
+        self._done: list[int] = []
+        self._open, self._filled = xxhash.xxh3_64(), 0
+
+    def update(self, data: npt.NDArray[Any]) -> None:
+        view = data.data.cast("B")
+        at = 0
+        while at < len(view):
+            take = min(SUM_BLOCK - self._filled, len(view) - at)
+            self._open.update(view[at : at + take])
+            self._filled, at = self._filled + take, at + take
+            if self._filled == SUM_BLOCK:
+                self._next()
+
+    def _next(self) -> None:
+        self._done.append(self._open.intdigest())
+        self._open, self._filled = xxhash.xxh3_64(), 0
+
+    def finish(self) -> npt.NDArray[np.uint64]:
+        if self._filled:
+            self._next()
+        return np.array(self._done, dtype="<u8")
+
+
+@dataclass(frozen=True)
+class _Hashed:
+    """A file that is hashed as it is written."""
+
+    file: IO[bytes]
+    state: Any
+
+    def write(self, data: bytes) -> int:
+        self.state.update(data)
+        return self.file.write(data)
+
+
+def _write_side_files(path: Path, lengths: Ints, table: pa.Table, sums: npt.NDArray[np.uint64], dtype: str) -> str:
+    """`.idx`, `.sum`, `.docs.parquet` and `.ids` of a shard; returns the checksum of the `.idx`."""
+    import pyarrow.parquet as pq
+
+    with atomic_file(path.with_suffix(".idx")) as file:
+        hashed = _Hashed(file, xxhash.xxh3_128())
+        write_idx(hashed, lengths, dtype)  # type: ignore[arg-type]
+    with atomic_file(path.with_suffix(".sum")) as file:
+        file.write(sums.tobytes())
+    with atomic_file(path.with_suffix(DOCS_SUFFIX)) as file:
+        pq.write_table(table, file, row_group_size=ROW_GROUP, compression="zstd")
+    with atomic_file(path.with_suffix(IDS_SUFFIX)) as file:
+        write_ids(file, hash_ids(table.column("id").to_pylist()))
+    return str(hashed.state.hexdigest())
+
+
+def document_table(parts: list[pa.Table], lengths: Ints) -> pa.Table:
+    """The rows of `.docs.parquet`: id, source, offset, length, path, content hash, and what the source carries."""
+    import pyarrow as pa
+
+    rows = pa.concat_tables(parts).combine_chunks()
+    columns = {
+        "id": rows.column("id"),
+        "source": rows.column("source"),
+        "offset": pa.array(np.cumsum(lengths) - lengths),
+        "length": pa.array(lengths),
+        **{name: rows.column(name) for name in rows.column_names if name not in ("id", "source")},
+    }
+    return pa.table(columns)
+
+
+def checksum(data: bytes) -> str:
+    """xxh3-128 in hex. For tokens it is taken over the sums of their 1 MiB blocks, so that it can be had in parts."""
+    return str(xxhash.xxh3_128_hexdigest(data))
+
+
+def rows_checksum(table: pa.Table) -> str:
+    """xxh3-128 of the rows' values: Parquet's own bytes may differ between versions of its writer, these may not."""
+    import pyarrow as pa
+
+    state = xxhash.xxh3_128()
+    for name in table.column_names:
+        column = table.column(name).combine_chunks()
+        state.update(name.encode())
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            import pyarrow.compute as pc
+
+            state.update(np.asarray(pc.fill_null(pc.binary_length(column), -1)).astype("<i8").tobytes())
+            state.update("".join(value or "" for value in column.to_pylist()).encode())
+        else:
+            state.update(column.to_numpy(zero_copy_only=False).tobytes())
+    return str(state.hexdigest())

@@ -1,0 +1,117 @@
+"""Tokenizers that come as a `tokenizer.json`: a file, a directory that holds one, or a Hugging Face name.
+
+The file does not say which token ends a document. It is taken from `eos=`, else from the
+`tokenizer_config.json` beside it, else from the added tokens, where exactly one bears a name in common use;
+nothing is guessed beyond that.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from gristmill.core.errors import ConfigError, did_you_mean
+from gristmill.tokenize.definition import Definition, Json, require_unreachable_eos, vocab_size, vocabulary
+
+EOS_NAMES = (
+    "<|endoftext|>",
+    "</s>",
+    "<|end_of_text|>",
+    "<eos>",
+    "<|eos|>",
+    "<EOT>",
+    "<\uff5cend\u2581of\u2581sentence\uff5c>",
+)
+
+
+def local_definition(path: Path, eos: int | str | None) -> Definition:
+    """The tokenizer in a `tokenizer.json`, or in the directory that holds one."""
+    file = path / "tokenizer.json" if path.is_dir() else path
+    if not file.is_file():
+        raise ConfigError(f"{path} holds no tokenizer.json: give the path of a tokenizer.json file")
+    folder = file.parent.resolve().name
+    name = folder if file.name == "tokenizer.json" and folder else file.name
+    return _definition(name, file, file.parent / "tokenizer_config.json", eos)
+
+
+def hub_definition(name: str, eos: int | str | None) -> Definition:
+    """The tokenizer of a Hugging Face repository: from the local cache, else from the network."""
+    file = _hub_file(name, "tokenizer.json")
+    if file is None:
+        raise ConfigError(
+            f"tokenizer {name}: no such path here, and neither Hugging Face's cache nor the network has its "
+            f"tokenizer.json; bring that file to this machine and give its path"
+        )
+    return _definition(name, file, _hub_file(name, "tokenizer_config.json"), eos)
+
+
+def _hub_file(repository: str, file: str) -> Path | None:
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import EntryNotFoundError, HFValidationError
+
+    for cached_only in (True, False):
+        try:
+            return Path(hf_hub_download(repository, file, local_files_only=cached_only))
+        except (OSError, EntryNotFoundError, HFValidationError):
+            continue
+    return None
+
+
+def _definition(name: str, file: Path, config: Path | None, eos: int | str | None) -> Definition:
+    text = file.read_text(encoding="utf-8")
+    definition = Definition(name, text, -1, "tokenizers")
+    content = _checked_content(definition, file)
+    id = _eos_id(content, _config_eos(config) if eos is None else eos, name)
+    require_unreachable_eos(content, id, name)
+    return Definition(name, text, id, "tokenizers")
+
+
+def _checked_content(definition: Definition, file: Path) -> Json:
+    """The content, once the tokenizers library has accepted it, ids and all."""
+    from tokenizers import Tokenizer
+
+    try:
+        theirs = Tokenizer.from_str(definition.json)
+        content = definition.content
+    except Exception as error:  # the library raises bare Exception for whatever it cannot read
+        reason = str(error).splitlines()[0]
+        raise ConfigError(f"{file} is not a tokenizer.json that the tokenizers library reads: {reason}") from error
+    for token in content.get("added_tokens") or []:
+        text, id = token["content"], theirs.token_to_id(token["content"])
+        if id != token["id"]:
+            raise ConfigError(f"{file}: the added token {text!r} has id {token['id']} but is read as {id}")
+    return content
+
+
+def _config_eos(config: Path | None) -> str | None:
+    """`eos_token` of a `tokenizer_config.json`: a string, or an object that holds one."""
+    if config is None or not config.is_file():
+        return None
+    token = json.loads(config.read_text(encoding="utf-8")).get("eos_token")
+    found: str | None = token.get("content") if isinstance(token, dict) else token
+    return found
+
+
+def _eos_id(content: Json, wanted: int | str | None, name: str) -> int:
+    ids = vocabulary(content)
+    if isinstance(wanted, int):
+        if wanted not in ids.values():
+            raise ConfigError(f"tokenizer {name}: eos={wanted} is none of its {vocab_size(content)} ids")
+        return wanted
+    if wanted is None:
+        wanted = _common_eos(content, name)
+    if wanted not in ids:
+        added = [token["content"] for token in content.get("added_tokens") or []]
+        raise ConfigError(f"tokenizer {name}: no token {wanted!r} to end documents{did_you_mean(wanted, added)}")
+    return ids[wanted]
+
+
+def _common_eos(content: Json, name: str) -> str:
+    """The one added token with a usual name. Ordinary pieces do not count: `</s>` is also a tag of HTML."""
+    added = [token["content"] for token in content.get("added_tokens") or []]
+    found = [text for text in EOS_NAMES if text in added]
+    if len(found) == 1:
+        return found[0]
+    state = f"several could end a document ({', '.join(found)})" if found else "none has a usual name for it"
+    offer = f"; its added tokens: {', '.join(added[:20])}" if added else ""
+    raise ConfigError(f"tokenizer {name}: which token ends a document? {state}: give eos= (a token or an id){offer}")

@@ -1,0 +1,194 @@
+"""A tokenizer that a store can trust: loaded by name, fast where it can be, checked against the reference.
+
+tokenizer = load_tokenizer("gpt2")
+ids, offsets = tokenizer.encode_batch(["Hello world", "a <|endoftext|> in a document stays text"])
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gristmill.core.errors import ConfigError, SourceError, did_you_mean
+from gristmill.tokenize.backends import (
+    Encoder,
+    Ids,
+    Offsets,
+    backend_versions,
+    build_encoder,
+    choose_backend,
+)
+from gristmill.tokenize.definition import Definition, content_fingerprint, is_lossless, vocab_size
+from gristmill.tokenize.encodings import NAMES, file_definition, named_definition
+from gristmill.tokenize.files import hub_definition, local_definition
+from gristmill.tokenize.memory import Budget
+from gristmill.tokenize.sample import digest, require_equal, require_same_text, sample_for
+from gristmill.tokenize.texts import flat_texts
+
+if TYPE_CHECKING:
+    from gristmill.tokenize.texts import Texts
+
+
+def load_tokenizer(name: str, *, eos: int | str | None = None, backend: str | None = None) -> Tokenizer:
+    """The tokenizer `name`, checked.
+
+    `name` is `byte`, `gpt2`, another of OpenAI's encodings, a path to a `tokenizer.json` (or to its
+    directory) or to a `.tiktoken` file, or a Hugging Face name. `eos` is the token or id that ends documents,
+    for a `tokenizer.json` that does not make it plain. `backend` forces `gigatoken`, or the reference
+    library.
+    """
+    tokenizer = Tokenizer(_find(name, eos), backend)
+    tokenizer.check()
+    return tokenizer
+
+
+def _find(name: str, eos: int | str | None) -> Definition:
+    path = Path(name).expanduser()
+    if name in NAMES:
+        return _with_own_eos(named_definition(name), eos)
+    if path.is_file() and path.suffix == ".tiktoken":
+        return _with_own_eos(file_definition(path), eos)
+    if path.exists():
+        return local_definition(path, eos)
+    if path.suffix in (".json", ".tiktoken") or path.is_absolute() or name.startswith((".", "~")):
+        raise ConfigError(f"tokenizer {name}: there is no such file")
+    if re.fullmatch(r"[\w.-]+/[\w.-]+", name):
+        return hub_definition(name, eos)
+    hint = did_you_mean(name, NAMES)
+    raise ConfigError(f"no tokenizer {name!r}{hint}; or give the path of a tokenizer.json, or a Hugging Face org/name")
+
+
+def _with_own_eos(definition: Definition, eos: int | str | None) -> Definition:
+    """Named encodings have one EOS: asking for another is a mistake to hear about."""
+    if eos not in (None, definition.eos, "<|endoftext|>"):
+        raise ConfigError(f"tokenizer {definition.name} ends documents with id {definition.eos}: leave eos= out")
+    return definition
+
+
+class Tokenizer:
+    """Text to ids and back. Made by `load_tokenizer`.
+
+    It can be pickled: what travels is its content (about 2 MB for GPT-2), and the encoder is built in the
+    process that first encodes, where it must reproduce the sample that was checked. One thread encodes;
+    memory is bounded (see `Budget`).
+    """
+
+    name: str
+    vocab_size: int
+    """One more than the highest id, special ids included."""
+    eos: int
+    """The id that the writer puts after each document; no text encodes to it."""
+    backend: str
+    fingerprint: str
+    """Names vocabulary, merges, splitting and EOS; the same with every backend and on every path."""
+    note: str
+    """Something the user should know, such as a slow backend; else empty."""
+
+    def __init__(self, definition: Definition, backend: str | None = None) -> None:
+        content = definition.content
+        self._definition = definition
+        self.name, self.eos = definition.name, definition.eos
+        self.vocab_size = vocab_size(content)
+        self.fingerprint = content_fingerprint(content, definition.eos)
+        self.backend, encoder, self.note = choose_backend(definition, backend)
+        self.versions = backend_versions(self.backend)
+        self._encoder: Encoder | None = encoder
+        self._decoder: Any = None
+        self._digest: int | None = None
+        self._budget = Budget()
+
+    def __repr__(self) -> str:
+        facts = f"vocab_size={self.vocab_size}, eos={self.eos}, backend={self.backend!r}"
+        return f"Tokenizer({self.name!r}, {facts})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_encoder": None, "_decoder": None, "_budget": Budget()}
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """uint16 up to 65,536 ids, else uint32."""
+        return np.dtype(np.uint16 if self.vocab_size <= 1 << 16 else np.uint32)
+
+    def encode_batch(self, texts: Texts) -> tuple[Ids, Offsets]:
+        """All ids end to end, and int64 offsets: document i is `ids[offsets[i]:offsets[i + 1]]`.
+
+        No EOS is added. Takes an Arrow string array, whose buffers are read in place, or a list of strings.
+        """
+        flat = flat_texts(texts)
+        ids, offsets = self._ready_encoder().encode(flat)
+        ids = ids.astype(self.dtype, copy=False)
+        self._refuse_forged_eos(ids, offsets)
+        if self._budget.spend(len(flat.data)):
+            self._encoder = None
+        return ids, offsets
+
+    def decode(self, ids: Sequence[int] | npt.NDArray[Any]) -> str:
+        """The text of these ids, by the `tokenizer.json` that a store keeps; special tokens are spelt out."""
+        if self._decoder is None:
+            from tokenizers import Tokenizer as Decoder
+
+            self._decoder = Decoder.from_str(self._definition.json)
+        text: str = self._decoder.decode(np.asarray(ids).tolist(), skip_special_tokens=False)
+        return text
+
+    def to_json(self) -> str:
+        """A Hugging Face `tokenizer.json` that decodes whatever this tokenizer encodes."""
+        return self._definition.json
+
+    def check(self) -> None:
+        """Encode a fixed sample here and with the reference library; ConfigError where the ids differ.
+
+        Where the tokenizer is lossless, the sample must also come back from its ids. `load_tokenizer` runs
+        this (about 0.2 s): a new version of a fast library cannot change a corpus unseen.
+        """
+        content, reference = self._definition.content, self._definition.reference
+        texts = sample_for(content, self.eos)
+        self._digest = None
+        got = self.encode_batch(texts)
+        if self.backend != reference:
+            want = build_encoder(self._definition, reference).encode(flat_texts(texts))
+            who = f"tokenizer {self.name}: {self.backend} {self.versions[self.backend]} and {reference}"
+            try:
+                require_equal(texts, got, want, who)
+            except ConfigError as error:
+                raise ConfigError(f"{error}; load it with backend={reference!r}") from None
+        if is_lossless(content):
+            ids, offsets = got
+            for row, text in enumerate(texts):
+                require_same_text(text, self.decode(ids[offsets[row] : offsets[row + 1]]), self.name)
+        self._digest = digest(*got)
+
+    def _ready_encoder(self) -> Encoder:
+        """The encoder, rebuilt where it was dropped: after unpickling, or for memory's sake."""
+        if self._encoder is None:
+            encoder = build_encoder(self._definition, self.backend)
+            self._require_digest(encoder)
+            self._encoder = encoder
+            self._budget = Budget()
+        return self._encoder
+
+    def _require_digest(self, encoder: Encoder) -> None:
+        if self._digest is None:
+            return
+        sample = flat_texts(sample_for(self._definition.content, self.eos))
+        if digest(*encoder.encode(sample)) != self._digest:
+            here, there = backend_versions(self.backend), self.versions
+            raise ConfigError(
+                f"tokenizer {self.name}: this process ({here}) gives other ids than the one that "
+                f"loaded it ({there}): install the same version of {self.backend} on every machine"
+            )
+
+    def _refuse_forged_eos(self, ids: Ids, offsets: Offsets) -> None:
+        """The last guard: whatever the libraries did, no EOS id leaves here."""
+        forged = ids == self.eos
+        if forged.any():
+            row = int(np.searchsorted(offsets, int(forged.argmax()), side="right")) - 1
+            raise SourceError(
+                f"row {row} of the batch holds text that {self.name} encodes to its end-of-document id "
+                f"{self.eos}: remove it, since it would split the document"
+            )
