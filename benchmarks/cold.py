@@ -152,7 +152,7 @@ def _introduction(measured: dict[str, dict[str, Any]]) -> str:
         shown = f"mincore found at most {max(before):.1%} of the pages in memory before a run."
     return (
         f"Medians of {RUNS} runs of up to {SECONDS:g} s, each after the file's pages were evicted. {shown} "
-        f"A loader's time runs from its construction; it stops when {COLD_SHARE:.0%} of the file was fetched. "
+        f"A loader's time runs from its construction, until {COLD_SHARE:.0%} of the file was fetched. "
         "Only this system's cache is emptied: the host of a virtual machine may still hold the data."
     )
 

@@ -40,9 +40,7 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Compare the speed of loaders on the same tokens.")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
     parser.add_argument("--rounds", type=int, help="how many rounds, instead of the usual number")
-    parser.add_argument(
-        "--only", help="contenders to measure, separated by commas; the bare gather always is"
-    )
+    parser.add_argument("--only", help="names of contenders, with commas; the bare gather always takes part")
     return parser.parse_args()
 
 

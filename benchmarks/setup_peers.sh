@@ -16,9 +16,7 @@ fi
 
 torch_version() { "$venv/bin/python" -c 'from importlib.metadata import version; print(version("torch"))'; }
 
-python=.venv/bin/python
-[[ -x $python ]] || python=python3.11
-"$python" -m venv --clear "$venv"
+"${PYTHON:-python3.11}" -m venv --clear "$venv"
 # torch comes first and alone, so that no peer's wishes have a say in which build it is.
 "$venv/bin/python" -m pip install --quiet -c constraints.txt torch
 before=$(torch_version)

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.corpus import Corpus
 from contenders.registry import Setting
+from harness.corpus import Corpus
 
 
 class NoStateError(Exception):
@@ -26,7 +26,7 @@ class Contender(ABC):
         self.corpus = corpus
         self.setting = setting
 
-    @classmethod
+    @classmethod  # noqa: B027 - optional: some read the corpus in place
     def prepare(cls, corpus: Corpus) -> None:
         """Write the files that this contender reads, untimed, once."""
 

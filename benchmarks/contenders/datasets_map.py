@@ -47,7 +47,7 @@ class DatasetsMap(ConvertedContender):
         """One pass of the loader."""
         yield from self.loader
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Any:
         """The state of torchdata's loader."""
         return self.loader.state_dict()
 

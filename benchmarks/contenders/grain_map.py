@@ -29,7 +29,7 @@ class Grain(Contender):
         """Endless, because the data set repeats itself, with a new order each time."""
         yield from self.iterator
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Any:
         """The iterator's own state."""
         return self.iterator.get_state()
 
@@ -49,7 +49,8 @@ class _Windows:
         return WINDOWS
 
     def __getitem__(self, index: int) -> NDArray[np.int64]:
-        return self.windows[index].astype(np.int64)
+        row: NDArray[np.int64] = self.windows[index].astype(np.int64)
+        return row
 
     def __reduce__(self) -> tuple[type["_Windows"], tuple[Corpus]]:
         # Worker processes get a pickled copy: a memory map would travel as 400 MB of data.

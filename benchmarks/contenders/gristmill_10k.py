@@ -2,9 +2,8 @@
 
 from typing import Any
 
-import gristmill as gm
-
 from contenders.gristmill_file import Gristmill
+from gristmill import open as open_store
 from harness.corpus import EOS, Corpus
 
 SHARDS = 10_000
@@ -20,7 +19,7 @@ class GristmillManyShards(Gristmill):
 
     def store(self) -> Any:
         """All shards as one store."""
-        return gm.open(self.corpus.shards(SHARDS), dtype="uint16", eos=EOS)
+        return open_store(self.corpus.shards(SHARDS), dtype="uint16", eos=EOS)
 
 
 CONTENDER = GristmillManyShards

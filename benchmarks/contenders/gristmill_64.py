@@ -1,8 +1,8 @@
 """Gristmill on two sources of 32 shards each, mixed."""
 
-import gristmill as gm
-
 from contenders.gristmill_file import STEPS, Gristmill
+from gristmill import Plan
+from gristmill import open as open_store
 from harness.corpus import BATCH_SIZE, EOS, SEED, SEQ_LEN, Corpus
 
 SHARDS = 64
@@ -19,12 +19,12 @@ class GristmillMixed(Gristmill):
         """Write the shards."""
         corpus.shards(SHARDS)
 
-    def plan(self) -> gm.Plan:
+    def plan(self) -> Plan:
         """Half of the shards in each source."""
         shards = self.corpus.shards(SHARDS)
         halves = {"web": shards[: SHARDS // 2], "code": shards[SHARDS // 2 :]}
-        return gm.Plan(
-            sources={name: gm.open(paths, dtype="uint16", eos=EOS) for name, paths in halves.items()},
+        return Plan(
+            sources={name: open_store(paths, dtype="uint16", eos=EOS) for name, paths in halves.items()},
             weights=WEIGHTS,
             seq_len=SEQ_LEN,
             batch_size=BATCH_SIZE,

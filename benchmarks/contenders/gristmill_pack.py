@@ -1,8 +1,8 @@
 """Gristmill with whole documents packed into windows, and every key that a batch can have."""
 
-import gristmill as gm
-
 from contenders.gristmill_file import Gristmill
+from gristmill import PlanOptions, index
+from gristmill import open as open_store
 from harness.corpus import EOS, SEQ_LEN, Corpus
 
 
@@ -11,12 +11,12 @@ class GristmillPack(Gristmill):
 
     windowed = False
     keys = ("labels", "doc_ids", "position_ids", "cu_seqlens")
-    options = gm.PlanOptions(cut="pack")
+    options = PlanOptions(cut="pack")
 
     @classmethod
     def prepare(cls, corpus: Corpus) -> None:
         """Build the index that `pack` reads."""
-        gm.index(gm.open(corpus.tokens_path, dtype="uint16", eos=EOS), seq_len=SEQ_LEN)
+        index(open_store(corpus.tokens_path, dtype="uint16", eos=EOS), seq_len=SEQ_LEN)
 
 
 CONTENDER = GristmillPack

@@ -53,7 +53,7 @@ class LitData(ConvertedContender):
         """One pass of the loader."""
         yield from self.loader
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Any:
         """The loader's own state."""
         return self.loader.state_dict()
 

@@ -20,9 +20,8 @@ class Mosaic(ConvertedContender):
 
     def __init__(self, corpus: Corpus, setting: Setting) -> None:
         super().__init__(corpus, setting)
-        dataset = StreamingDataset(
-            local=str(self.directory), shuffle=True, shuffle_seed=SEED, batch_size=BATCH_SIZE
-        )
+        directory = str(self.directory)
+        dataset = StreamingDataset(local=directory, shuffle=True, shuffle_seed=SEED, batch_size=BATCH_SIZE)
         self.loader = StreamingDataLoader(
             dataset,
             batch_size=BATCH_SIZE,
@@ -44,7 +43,7 @@ class Mosaic(ConvertedContender):
         """One pass of the loader."""
         yield from self.loader
 
-    def state(self) -> dict[str, Any] | None:
+    def state(self) -> Any:
         """The loader's own state."""
         return self.loader.state_dict()
 

@@ -40,7 +40,7 @@ class OlmoCore(Contender):
             yield batch["input_ids"]
         self.loader.reset()
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Any:
         """The loader's own state."""
         return self.loader.state_dict()
 

@@ -29,6 +29,7 @@ class Entry:
 
 
 _ALONE = (Setting(0),)
+_OWN = (Setting(0), Setting(0, threads=2))  # reading in the loop itself, and Gristmill's default
 
 YARDSTICK = "bare gather"
 
@@ -54,8 +55,8 @@ ENTRIES = (
     Entry("mosaicml-streaming", "mosaic", "mosaicml-streaming", "shards and blocks", stubs=True),
     Entry("litdata", "litdata_tokens", "litdata", "chunks, then inside a chunk"),
     Entry("webdataset", "webdataset_tar", "webdataset", "shards and buffer"),
-    Entry("gristmill", "gristmill_file", "gristmill", "global", peer=False, settings=_ALONE),
-    Entry("gristmill-64", "gristmill_64", "gristmill", "global, mixed", peer=False, settings=_ALONE),
-    Entry("gristmill-10k", "gristmill_10k", "gristmill", "global", peer=False, settings=_ALONE),
-    Entry("gristmill-pack", "gristmill_pack", "gristmill", "global, packed", peer=False, settings=_ALONE),
+    Entry("gristmill", "gristmill_file", "gristmill", "global", peer=False, settings=_OWN),
+    Entry("gristmill-64", "gristmill_64", "gristmill", "global, mixed", peer=False, settings=_OWN),
+    Entry("gristmill-10k", "gristmill_10k", "gristmill", "global", peer=False, settings=_OWN),
+    Entry("gristmill-pack", "gristmill_pack", "gristmill", "global, packed", peer=False, settings=_OWN),
 )

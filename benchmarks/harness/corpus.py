@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -88,7 +89,8 @@ def _token_blocks() -> Iterator[Tokens]:
 def _zipf_ids(rng: np.random.Generator, size: int) -> Tokens:
     """Ids below EOS whose frequency falls as 1/rank, by the inverse of the continuous distribution."""
     ranks = np.exp(rng.random(size, dtype=np.float32) * np.float32(np.log(EOS)))
-    return np.minimum(ranks, EOS).astype(np.uint16) - np.uint16(1)
+    ids: Tokens = np.minimum(ranks, EOS).astype(np.uint16) - np.uint16(1)
+    return ids
 
 
 def _document_ends(rng: np.random.Generator) -> NDArray[np.int64]:
@@ -101,11 +103,11 @@ def _document_ends(rng: np.random.Generator) -> NDArray[np.int64]:
 
 
 def _write_shards(flat: Tokens, count: int, directory: Path) -> None:
-    """Cut the stream at the document ends nearest to `count` equal parts."""
+    """Cut the stream into shards of equally many documents, so that their lengths vary and none is empty."""
     ends = np.flatnonzero(flat == EOS) + 1
-    wanted = np.arange(1, count) * (len(flat) / count)
-    cuts = np.concatenate(([0], ends[np.searchsorted(ends, wanted)], [len(flat)]))
-    for i, (start, stop) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
+    last_documents = np.arange(1, count + 1) * len(ends) // count - 1
+    cuts = [0, *ends[last_documents].tolist()]
+    for i, (start, stop) in enumerate(pairwise(cuts)):
         flat[start:stop].tofile(directory / f"shard-{i:05d}.bin")
 
 

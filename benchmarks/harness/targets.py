@@ -5,6 +5,7 @@ from typing import Any
 
 from contenders.registry import YARDSTICK
 from harness.outcome import Outcome, ratio
+from harness.rounds import Run
 
 GLOBAL_PEERS = ("OLMo-core", "datasets map-style", "grain", "mosaicml-streaming")
 
@@ -46,12 +47,13 @@ def _verdict(target: Target, by_name: dict[str, Outcome]) -> dict[str, Any]:
 
 
 def _measured(target: Target, by_name: dict[str, Outcome]) -> float | None:
-    rivals = [by_name[name].best for name in target.rivals if name in by_name]
     # A target against several rivals says nothing while one of them is missing or failed.
-    if (
-        target.contender not in by_name
-        or len(rivals) < len(target.rivals)
-        or not all(r.median for r in rivals)
-    ):
+    if not by_name.keys() >= {target.contender, *target.rivals}:
         return None
-    return ratio(by_name[target.contender].best, max(rivals, key=lambda run: run.median))
+    rivals = [by_name[name].best for name in target.rivals]
+    slowest, fastest = min(rivals, key=_speed), max(rivals, key=_speed)
+    return ratio(by_name[target.contender].best, fastest) if slowest.median else None
+
+
+def _speed(run: Run) -> float:
+    return run.median

@@ -284,7 +284,7 @@ def _export(commands: Any) -> None:
 
 def _run_export(chosen: argparse.Namespace) -> None:
     from gristmill.show import show_exchange
-    from gristmill.store.exchange import export_store
+    from gristmill.store.export import export_store
 
     report = export_store(Path(chosen.path), chosen.to, Path(chosen.out), overwrite=chosen.overwrite)
     show_exchange(report, chosen.json)

@@ -9,7 +9,8 @@ store: {tokens_per_shard: 100000000, val_fraction: 0.005}
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,18 @@ class SourceOptions:
     text: str = "text"
     id: str = "id"
 
+    def __post_init__(self) -> None:
+        paths = [self.paths] if isinstance(self.paths, str | os.PathLike) else self.paths
+        if (
+            not isinstance(paths, Sequence)
+            or not paths
+            or not all(isinstance(path, str | os.PathLike) for path in paths)
+        ):
+            raise ConfigError(f"Source {self.name!r} needs paths: a list of files, folders or patterns.")
+        if not (isinstance(self.name, str) and self.name):
+            raise ConfigError(f"A source's name must be text, not {self.name!r}.")
+        object.__setattr__(self, "paths", tuple(os.fspath(path) for path in paths))
+
 
 @dataclass(frozen=True)
 class StoreOptions:
@@ -41,13 +54,13 @@ class StoreOptions:
     def __post_init__(self) -> None:
         if not isinstance(self.tokens_per_shard, int) or self.tokens_per_shard < 1:
             raise ConfigError(f"tokens_per_shard must be a whole number above 0, not {self.tokens_per_shard!r}.")
-        if not 0 <= self.val_fraction < 1:
+        if not isinstance(self.val_fraction, int | float) or not 0 <= self.val_fraction < 1:
             raise ConfigError(f"val_fraction is a share from 0 to below 1, not {self.val_fraction!r}.")
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything is optional but sources and out. normalize and dedup are kept for the rules that are still to come."""
+    """Everything is optional but sources and out."""
 
     out: str
     sources: Sequence[SourceOptions]
@@ -58,12 +71,17 @@ class Recipe:
     on_error: str = "raise"
 
     def __post_init__(self) -> None:
-        if not self.sources:
-            raise ConfigError("A recipe needs sources: files, folders or patterns to read.")
+        if not self.sources or not isinstance(self.sources, Sequence) or isinstance(self.sources, str):
+            raise ConfigError("A recipe needs sources: a list of {name: ..., paths: [...]}.")
+        if not isinstance(self.seed, int):
+            raise ConfigError(f"seed must be a whole number, not {self.seed!r}.")
         if self.on_error not in ("raise", "skip"):
             raise ConfigError(f"on_error is 'raise' or 'skip', not {self.on_error!r}.")
         object.__setattr__(self, "sources", tuple(_source(source) for source in self.sources))
-        if isinstance(self.store, Mapping):
+        names = [source.name for source in self.sources]
+        if len(set(names)) < len(names):
+            raise ConfigError(f"Two sources have the same name ({', '.join(names)}): list the paths of both in one.")
+        if not isinstance(self.store, StoreOptions):
             object.__setattr__(self, "store", from_mapping(StoreOptions, self.store, "the recipe's store"))
 
     @property
@@ -81,20 +99,30 @@ class Recipe:
 
 
 def _source(value: Any) -> SourceOptions:
-    return from_mapping(SourceOptions, value, "a source of the recipe") if isinstance(value, Mapping) else value
+    return value if isinstance(value, SourceOptions) else from_mapping(SourceOptions, value, "a source of the recipe")
 
 
 def read_recipe(path: str | Path) -> Recipe:
     """A recipe from its YAML file; paths in it are relative to the working directory."""
+    values = _values(path)
+    for key in _NOT_YET:
+        if values.pop(key, None):
+            raise ConfigError(f"The recipe {path} asks for {key!r}, which this version cannot do yet.")
+    for key in ("out", "sources"):
+        if key not in values:
+            raise ConfigError(f"The recipe {path} lacks {key!r}.")
+    return from_mapping(Recipe, values, f"the recipe {path}")
+
+
+def _values(path: str | Path) -> dict[str, Any]:
     import yaml
 
     try:
-        values = yaml.safe_load(Path(path).read_text())
+        values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"The recipe {path} cannot be read ({error.strerror}).") from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"The recipe {path} is not YAML: {error}.") from error
-    for key in _NOT_YET:
-        if isinstance(values, Mapping) and values.get(key):
-            raise ConfigError(f"The recipe {path} asks for {key!r}, which this version cannot do yet.")
-    return from_mapping(Recipe, values, f"the recipe {path}")
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"The recipe {path} is not YAML: {' '.join(str(error).split())}.") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"The recipe {path} must be a mapping with sources and out.")
+    return values

@@ -7,10 +7,10 @@ import importlib.metadata
 import json
 import os
 import platform
-import shutil
+import tempfile
 import time
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -28,7 +28,7 @@ from gristmill.sources.text import read_text
 from gristmill.store.boundaries import write_scanned_idx
 from gristmill.store.files import Ints, sampled_checksum
 from gristmill.store.index import index_path, new_index, only_builder, open_pack_index
-from gristmill.store.manifest import SPLITS, Manifest, refuse_or_clear
+from gristmill.store.manifest import MANIFEST, SPLITS, Manifest, refuse_or_clear
 from gristmill.store.opening import TOKENIZER, open_store
 from gristmill.store.reader import Store
 from gristmill.store.table import offsets
@@ -37,8 +37,16 @@ from gristmill.store.writer import SplitWriter
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from gristmill.store.exchange import ImportReport
+    from gristmill.store.importing import ImportReport
     from gristmill.tokenize.tokenizer import Tokenizer
+
+
+_OWN_FILES = (MANIFEST, TOKENIZER, "inputs.parquet", "run.json", "report.html")
+_OWN_PREFIXES = ("shard-", "pack-")
+_NOT_TEXT = {
+    **dict.fromkeys((".gz", ".bz2", ".xz", ".zst", ".zip", ".tar"), "compressed"),
+    **dict.fromkeys((".parquet", ".arrow"), "a table"),
+}
 
 
 class Progress(Protocol):
@@ -66,18 +74,30 @@ def prepare(
     recipe = recipe if isinstance(recipe, Recipe) else read_recipe(Path(recipe))
     progress = progress or Quiet()
     root = Path(recipe.out)
-    files = [file for source in recipe.sources for file in expand(source.name, source.paths)]
+    files = _inputs(root, recipe, progress)
     tokenizer = load_tokenizer(recipe.tokenizer, eos=recipe.eos)
     if tokenizer.note:
         progress.note(tokenizer.note)
     began = time.time()
     with _only_run(root):
+        _refuse_others(root)
         refuse_or_clear(root, overwrite)
         _clear_leftovers(root)
         manifest = _Preparation(root, recipe, tokenizer, progress).run(files)
         _write_run_json(root, began)
         manifest.save(root)
     return manifest
+
+
+def _inputs(root: Path, recipe: Recipe, progress: Progress) -> list[InputFile]:
+    """The files to read, in order; what lies in the output's own places is output, even below an input folder."""
+    files = [file for source in recipe.sources for file in expand(source.name, source.paths)]
+    places = {(root / split).resolve() for split in SPLITS}
+    own = {(root / name).resolve() for name in _OWN_FILES}
+    kept = [file for file in files if not {file.path.parent.resolve()} & places and file.path.resolve() not in own]
+    if len(kept) < len(files):
+        progress.note(f"{len(files) - len(kept):,} files of {root} itself were not read as input.")
+    return kept
 
 
 class _Preparation:
@@ -95,7 +115,6 @@ class _Preparation:
         try:
             for file in files:
                 self._add_file(file)
-                self._progress.advance(file.path.stat().st_size)
             splits = {split: writer.finish() for split, writer in self._writers.items()}
         finally:
             for writer in self._writers.values():
@@ -106,8 +125,13 @@ class _Preparation:
         return self._manifest(splits)
 
     def _add_file(self, file: InputFile) -> None:
+        left = file.path.stat().st_size
         for batch in batches(file.source, _documents(file, self._source(file.source), self._mishaps)):
             self._add_batch(file.source, batch)
+            done = min(left, batch.nbytes)
+            left -= done
+            self._progress.advance(done)
+        self._progress.advance(left)
 
     def _source(self, name: str) -> SourceOptions:
         return next(source for source in self._recipe.sources if source.name == name)
@@ -136,16 +160,16 @@ class _Preparation:
 
     def _check_not_empty(self, splits: dict[str, list[Any]], files: list[InputFile]) -> None:
         if not any(splits.values()):
-            raise SourceError(
-                f"The {len(files):,} input files hold no document with text ({self._mishaps.skipped:,} were skipped): "
-                "nothing was written."
-            )
+            unread = f", and {self._mishaps.skipped:,} could not be read" if self._mishaps.skipped else ""
+            raise SourceError(f"The {len(files):,} input files hold no text{unread}: there is nothing to prepare.")
         if self._mishaps.skipped:
             shown = "; ".join(self._mishaps.examples)
             self._progress.note(f"{self._mishaps.skipped:,} documents could not be read and were skipped: {shown}")
+        fraction = self._recipe.store.val_fraction
         for split in SPLITS:
             if not splits[split]:
-                self._progress.note(f"The split {split!r} is empty: val_fraction={self._recipe.store.val_fraction}.")
+                count = self._funnel.documents("train" if split == "val" else "val")
+                self._progress.note(f"The split {split!r} is empty: val_fraction is {fraction} of {count:,} documents.")
 
     def _manifest(self, splits: dict[str, list[Any]]) -> Manifest:
         tokenizer = self._tokenizer
@@ -156,7 +180,7 @@ class _Preparation:
             tokenizer={"name": Path(tokenizer.name).name, "fingerprint": tokenizer.fingerprint},
             splits=splits,
             recipe=self._recipe.content,
-            funnel=self._funnel.rows(self._mishaps.skipped),
+            funnel=self._funnel.rows(self._mishaps.by_source),
             versions={
                 "gristmill": importlib.metadata.version("gristmill"),
                 "unicode": unicodedata.unidata_version,
@@ -178,8 +202,12 @@ class Funnel:
         for i, amount in enumerate((documents, size, tokens)):
             row[i] += amount
 
-    def rows(self, skipped: int) -> list[dict[str, Any]]:
-        """One row a stage and source, and one for what could not be read."""
+    def documents(self, stage: str) -> int:
+        """Documents of all sources at a stage."""
+        return sum(counts[0] for (name, _), counts in self._counts.items() if name == stage)
+
+    def rows(self, unreadable: Mapping[str, int]) -> list[dict[str, Any]]:
+        """One row a stage and source, and one for what could not be read of a source."""
         stages = dict.fromkeys(stage for stage, _ in self._counts)
         rows = [
             {"stage": stage, "source": source, "documents": counts[0], "bytes": counts[1], "tokens": counts[2]}
@@ -187,12 +215,18 @@ class Funnel:
             for source in self._sources
             if (counts := self._counts.get((stage, source)))
         ]
-        return [*rows, {"stage": "unreadable", "documents": skipped}] if skipped else rows
+        lost = [source for source in self._sources if unreadable.get(source)]
+        return [{"stage": "unreadable", "source": name, "documents": unreadable[name]} for name in lost] + rows
 
 
 def _documents(file: InputFile, source: SourceOptions, mishaps: Mishaps) -> Iterator[Any]:
     """The reader for a file, by its suffix."""
-    if file.path.suffix in SUFFIXES:
+    suffix = file.path.suffix.lower()
+    if suffix in _NOT_TEXT:
+        error = SourceError(f"{file.path} is {_NOT_TEXT[suffix]}, which this version cannot read: unpack it to JSONL.")
+        mishaps.report(error, file.source)
+        return iter(())
+    if suffix in SUFFIXES:
         return read_jsonl(file, JsonlFields(source.text, source.id), mishaps)
     return read_text(file, mishaps)
 
@@ -209,23 +243,34 @@ def is_val(
 @contextmanager
 def _only_run(root: Path) -> Iterator[None]:
     """Hold the output folder; a second run on it is told so and stops."""
+    if root.exists() and not root.is_dir():
+        raise ConfigError(f"{root} is a file: --out names the folder of the new store.")
     with disk_errors(root):
         root.mkdir(parents=True, exist_ok=True)
         lock = open(root / ".lock", "w")  # noqa: SIM115 - held open for as long as the lock
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ConfigError(f"Another run is writing to {root}: wait for it, or choose another folder.") from error
         yield
-    except BlockingIOError as error:
-        raise ConfigError(f"Another run is writing to {root}: wait for it, or choose another folder.") from error
-    finally:
-        lock.close()
+
+
+def _refuse_others(root: Path) -> None:
+    """Stop before the files of somebody else: what becomes a split may hold nothing but shards."""
+    for path in (path for split in SPLITS for path in sorted((root / split).glob("*"))):
+        if not path.name.lstrip(".").startswith(_OWN_PREFIXES):
+            raise ConfigError(f"{path} is no part of a store, and {root} is to become one: choose another folder.")
 
 
 def _clear_leftovers(root: Path) -> None:
     """Remove the shards of a run that did not finish: without a manifest they belong to nothing."""
     for split in SPLITS:
-        shutil.rmtree(root / split, ignore_errors=True)
-        (root / split).mkdir(parents=True)
+        (root / split).mkdir(parents=True, exist_ok=True)
+        for path in (root / split).iterdir():
+            path.unlink()
+    for path in (path for name in _OWN_FILES for path in root.glob(f".{name}.*.tmp")):
+        path.unlink()
 
 
 def _write_inputs(root: Path, files: list[InputFile]) -> None:
@@ -253,11 +298,33 @@ def _write_run_json(root: Path, began: float) -> None:
     write_atomic(root / "run.json", json.dumps(facts, indent=1) + "\n")
 
 
-def load_plan(path: str | os.PathLike[str]) -> Plan:
-    """A plan from its file, over the stores whose paths it holds."""
-    text = Path(path).read_text()
-    stores = {name: open_store(pin["path"]) for name, pin in read_plan(text)["sources"].items()}
+def load_plan(path: str | os.PathLike[str], *, dtype: str | None = None, eos: int | None = None) -> Plan:
+    """A plan from its file, over the stores whose paths it holds, as seen from here or from the plan's own folder.
+
+    `dtype` and `eos` are for foreign token files, as in `gristmill.open`.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"The plan {path} cannot be read ({error}).") from error
+    stores = {}
+    for name, pin in read_plan(text)["sources"].items():
+        place = _pinned_place(Path(path), name, pin)
+        stores[name] = open_store(place) if place.is_dir() else open_store(place, dtype, eos)
     return Plan.from_json(text, stores)
+
+
+def _pinned_place(plan: Path, name: str, pin: Mapping[str, Any]) -> Path:
+    missing = [key for key in ("path", "shards", "tokens", "fingerprint") if key not in pin]
+    if missing:
+        raise ConfigError(f"The plan {plan} lacks {missing[0]!r} of its source {name!r}.")
+    for place in (Path(pin["path"]), plan.parent / pin["path"]):
+        if place.exists():
+            return place
+    raise ConfigError(
+        f"The plan {plan} reads its source {name!r} from {pin['path']}, which does not exist: bring it back, or "
+        "change the path in the plan, which is no part of its fingerprint."
+    )
 
 
 def index(store: Store, seq_len: int, *, force: bool = False, progress: Progress | None = None) -> Path:
@@ -336,26 +403,20 @@ def import_tokens(
     tokenizer: str,
     *,
     eos: int | None = None,
-    dtype: str | None = None,
-    split: str = "train",
-    overwrite: bool = False,
     progress: Progress | None = None,
+    **options: Any,
 ) -> ImportReport:
-    """Foreign token files to a store, with the tokenizer that made them kept beside it."""
-    from gristmill.store.exchange import import_store
+    """Foreign token files to a store, with the tokenizer that made them kept beside it; `options` of `import_store`."""
+    from gristmill.store.importing import import_store
     from gristmill.tokenize.tokenizer import load_tokenizer
 
     loaded = load_tokenizer(tokenizer, eos=eos)
     if progress and loaded.note:
         progress.note(loaded.note)
-    return import_store(
-        [Path(path) for path in paths],
-        Path(out),
-        eos=loaded.eos,
-        vocab_size=loaded.vocab_size,
-        dtype=dtype,
-        tokenizer_json=loaded.to_json(),
-        tokenizer={"name": loaded.name, "fingerprint": loaded.fingerprint},
-        split_name=split,
-        overwrite=overwrite,
-    )
+    named = {"name": Path(loaded.name).name, "fingerprint": loaded.fingerprint}
+    with tempfile.TemporaryDirectory(prefix="gristmill-") as folder:
+        kept = Path(folder) / TOKENIZER
+        kept.write_text(loaded.to_json(), encoding="utf-8")
+        return import_store(
+            paths, out, eos=loaded.eos, vocab_size=loaded.vocab_size, tokenizer=named, tokenizer_json=kept, **options
+        )

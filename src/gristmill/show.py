@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import sys
 import time
@@ -10,11 +11,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from gristmill.core.errors import ConfigError
 from gristmill.loader.loader import Loader
@@ -28,8 +28,12 @@ from gristmill.store.reader import Store
 if TYPE_CHECKING:
     from types import TracebackType
 
-console = Console(highlight=False)
-_errors = Console(stderr=True, highlight=False)
+# Documents and paths are printed as they are: no markup, no emoji codes; and whole where nobody watches.
+_WIDE = 500
+console = Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else _WIDE)
+_errors = Console(stderr=True, highlight=False, markup=False, emoji=False)
+_SHOWN_TEXT = 1000
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 
 
 class Bar:
@@ -69,20 +73,25 @@ def print_json(values: Any) -> None:
     print(json.dumps(values, indent=1))
 
 
+def plain(text: str) -> str:
+    """Text that cannot steer a terminal: control characters are spelt out."""
+    return text.translate(_CONTROLS)
+
+
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """A table; numbers to the right."""
-    made = Table(title=title, title_justify="left")
+    made = Table(title=Text(plain(title)), title_justify="left")
     for i, name in enumerate(columns):
-        numeric = all(isinstance(row[i], int | float) for row in rows)
+        numeric = all(isinstance(row[i], int | float) or row[i] == "" for row in rows)
         made.add_column(name, justify="right" if numeric and rows else "left")
     for row in rows:
-        made.add_row(*(escape(f"{cell:,}" if isinstance(cell, int) else str(cell)) for cell in row))
+        made.add_row(*(Text(f"{cell:,}" if isinstance(cell, int) else plain(str(cell))) for cell in row))
     console.print(made)
 
 
 def show_store(path: Path, open_store: Callable[..., Store], *, as_json: bool) -> None:
-    """The figures of a store's splits and its funnel."""
-    root = path if (path / MANIFEST).exists() else path.parent
+    """The figures of a store's splits and its funnel; `path` is the store or one of its splits."""
+    root = path.parent if path.name in SPLITS and not (path / MANIFEST).exists() else path
     values = read_manifest(root)
     splits = {split: open_store(root / split) for split in SPLITS if split in values["splits"]}
     figures = {name: _split_figures(store) for name, store in splits.items()}
@@ -93,9 +102,15 @@ def show_store(path: Path, open_store: Callable[..., Store], *, as_json: bool) -
     rows = [(name, *row.values()) for name, row in figures.items()]
     columns = ("split", "shards", "documents", "tokens", "fingerprint")
     table(f"{root}: {values['tokenizer']['name']} tokens, {values['dtype']}, EOS {values['eos']}", columns, rows)
-    if values["funnel"]:
-        keys = ("stage", "source", "documents", "bytes", "tokens")
-        table("funnel", keys, [[row.get(key, "") for key in keys] for row in values["funnel"]])
+    _show_funnel(values["funnel"])
+
+
+def _show_funnel(funnel: Sequence[dict[str, Any]]) -> None:
+    """What went in and what became of it; a count that a stage does not have is left blank."""
+    keys = ("stage", "source", "documents", "bytes", "tokens")
+    rows = [[row.get(key) or "" for key in keys] for row in funnel if row.get("documents")]
+    if rows:
+        table("funnel", keys, rows)
 
 
 def _split_figures(store: Store) -> dict[str, Any]:
@@ -120,29 +135,36 @@ def show_tokens(store: Store, as_json: bool) -> None:
 
 
 def show_document(stores: Sequence[Store], doc_id: str, as_json: bool) -> None:
-    """Where a document lies, and how its text begins."""
+    """Where each document of this id lies, and how its text begins; as JSON a list, with the whole text."""
     found = [(store, i) for store in stores if store.num_shards for i in store.locate([doc_id])[doc_id]]
     if not found:
-        raise ConfigError(f"No document has the id {doc_id!r}.")
-    for store, i in found:
-        document, (start, end) = store.document(i), store.document_span(i)
-        facts = {"store": store.describe(), "number": i, "start": start, "end": end, **document.record}
-        text = document.text if store.facts.tokenizer else ""
-        if as_json:
-            print_json({**facts, "text": text})
-        else:
-            table(doc_id, ("field", "value"), list(facts.items()))
-            console.print(escape(text[:1000]))
+        raise ConfigError(f"No document of {' and '.join(store.describe() for store in stores)} has the id {doc_id!r}.")
+    rows = [_document_facts(store, i) for store, i in found]
+    if as_json:
+        print_json(rows)
+        return
+    for row in rows:
+        text = row.pop("text")
+        table(doc_id, ("field", "value"), [(key, str(value)) for key, value in row.items()])
+        console.print(plain(text[:_SHOWN_TEXT]), soft_wrap=True)
+        if len(text) > _SHOWN_TEXT:
+            console.print(f"... the first {_SHOWN_TEXT:,} of {len(text):,} characters; --json gives all")
+
+
+def _document_facts(store: Store, i: int) -> dict[str, Any]:
+    document, (start, end) = store.document(i), store.document_span(i)
+    text = document.text if store.facts.tokenizer else ""
+    return {"store": store.describe(), "number": i, "start": start, "end": end, **document.record, "text": text}
 
 
 def show_json_file(path: Path, chosen: argparse.Namespace) -> None:
     """A plan or a checkpoint."""
     try:
-        values = json.loads(path.read_text())
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not JSON: {error}.") from error
     if isinstance(values, dict) and "gristmill_plan" in values:
-        _show_plan(load_plan(path), chosen)
+        _show_plan(load_plan(path, dtype=chosen.dtype, eos=chosen.eos), chosen)
     elif isinstance(values, dict) and "digest" in values:
         _show_state(values, chosen)
     else:
@@ -161,7 +183,7 @@ def _show_plan(plan: Plan, chosen: argparse.Namespace) -> None:
         if chosen.json:
             print_json({"fingerprint": plan.fingerprint, "steps": plan.total_steps, "forecast": forecast})
             return
-        console.print(f"{plan!r}\nfingerprint {plan.fingerprint}")
+        console.print(f"{plan!r}\nfingerprint {plan.fingerprint}", soft_wrap=True)
         _show_rows(forecast["sources"], f"after {forecast['step']:,} steps, {forecast['tokens']:,} tokens", False)
 
 
@@ -171,12 +193,12 @@ def _show_rows(rows: list[dict[str, Any]], title: str, as_json: bool) -> None:
     elif rows:
         table(title, list(rows[0]), [list(row.values()) for row in rows])
     else:
-        console.print(f"{escape(title)} no step")
+        console.print(f"{title} no step")
 
 
 def _show_state(state: dict[str, Any], chosen: argparse.Namespace) -> None:
     if chosen.plan:
-        check_state(load_plan(Path(chosen.plan)), state)
+        check_state(load_plan(chosen.plan, dtype=chosen.dtype, eos=chosen.eos), state)
         state = {**state, "belongs to": chosen.plan}
     if chosen.json:
         print_json(state)
@@ -186,15 +208,15 @@ def _show_state(state: dict[str, Any], chosen: argparse.Namespace) -> None:
 
 def show_exchange(report: Any, as_json: bool) -> None:
     """What an export or import linked, copied, and says to its user."""
-    values = report.to_dict()
+    values = dataclasses.asdict(report)
     if as_json:
         print_json(values)
         return
-    for key in ("linked", "copied", "written"):
-        for name in values.get(key, []):
-            console.print(f"{key:8} {escape(str(name))}", soft_wrap=True)
-    for note in values.get("notes", []):
-        console.print(escape(note), soft_wrap=True)
+    for key in ("linked", "copied"):
+        for name in values[key]:
+            console.print(f"{key:8} {name}", soft_wrap=True)
+    for note in values["notes"]:
+        console.print(note, soft_wrap=True)
 
 
 def show_batch(plan: Plan, batch: dict[str, Any], step: int, decode: Callable[[Any], str], rows: int = 4) -> None:
@@ -212,21 +234,28 @@ def show_batch(plan: Plan, batch: dict[str, Any], step: int, decode: Callable[[A
 
 
 def show_bench(store: Store, chosen: argparse.Namespace) -> None:
-    """Tokens/s and the time to first batch, for 0, 1 and 2 threads, beside a bare gather of the same windows."""
+    """Tokens/s and the time to the first batch, for 0, 1 and 2 threads."""
     keys = tuple(key for key in chosen.keys.split(",") if key)
     rows = [measure(store, chosen, keys, threads) for threads in (0, 1, 2)]
     if chosen.json:
         print_json(rows)
-    else:
-        table(
-            f"{store.describe()}: {chosen.cut} {chosen.seq_len} x {chosen.batch_size}",
-            list(rows[0]),
-            [list(r.values()) for r in rows],
-        )
+        return
+    title = f"{store.describe()}: {chosen.cut} {chosen.seq_len} x {chosen.batch_size}"
+    columns = ("threads", "million tokens/s", "batches/s", "first batch (ms)")
+    table(title, columns, [_bench_cells(row) for row in rows])
 
 
-def measure(store: Store, chosen: argparse.Namespace, keys: tuple[str, ...], threads: int) -> dict[str, Any]:
-    """One figure of `show_bench`."""
+def _bench_cells(row: dict[str, float]) -> list[Any]:
+    return [
+        row["threads"],
+        round(row["tokens_per_second"] / 1e6, 1),
+        round(row["batches_per_second"], 1),
+        round(row["first_batch_seconds"] * 1e3, 1),
+    ]
+
+
+def measure(store: Store, chosen: argparse.Namespace, keys: tuple[str, ...], threads: int) -> dict[str, float]:
+    """One row of `show_bench`: a loop that does nothing but take batches, for `chosen.seconds`."""
     began = time.perf_counter()
     options = PlanOptions(cut=chosen.cut)
     plan = Plan({"store": store}, seq_len=chosen.seq_len, batch_size=chosen.batch_size, steps=10**9, options=options)
@@ -235,10 +264,13 @@ def measure(store: Store, chosen: argparse.Namespace, keys: tuple[str, ...], thr
     next(batches)
     first = time.perf_counter() - began
     count, began = 0, time.perf_counter()
-    while time.perf_counter() - began < chosen.seconds:
+    while (elapsed := time.perf_counter() - began) < chosen.seconds or not count:
         next(batches)
         count += 1
-    rate = count * chosen.seq_len * chosen.batch_size / (time.perf_counter() - began)
     loader.close()
-    return {"threads": threads, "Mtok/s": round(rate / 1e6, 1), "first batch (ms)": round(first * 1e3, 1),
-            "waited": f"{np.clip(loader.stats()['waited_share'], 0, 1):.0%}"}  # fmt: skip
+    return {
+        "threads": threads,
+        "tokens_per_second": count * chosen.seq_len * chosen.batch_size / elapsed,
+        "batches_per_second": count / elapsed,
+        "first_batch_seconds": first,
+    }

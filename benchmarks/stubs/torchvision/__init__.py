@@ -1,1 +1,1 @@
-"""Stands in for torchvision, of which no CPU build for this torch exists, so that streaming can be imported."""
+"""Stands in for torchvision, which has no CPU build for this torch, so that streaming can be imported."""

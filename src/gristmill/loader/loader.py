@@ -21,8 +21,8 @@ from gristmill.loader.readahead import ReadAhead
 from gristmill.loader.state import check_state, make_state
 from gristmill.order.plan import Plan
 
-# 16 MiB stay near the processor's caches; more was slower here, less cannot hide a slow read.
-READAHEAD_BYTES = 16 << 20
+# Enough to hide a slow read of a batch of 64 x 2,048 with all keys (3.4 MB); buffers are used again, not grown.
+READAHEAD_BYTES = 64 << 20
 _MAX_GROUP = 64
 
 
@@ -108,8 +108,9 @@ class Loader:
         segment = self.plan.segment(step)
         row_bytes = self._assembler.bytes_per_row(segment.seq_len)
         steps = self._readahead_bytes // (row_bytes * self._partition.rows(segment.batch_size))
-        ahead = max(1, self._threads)
-        return max(1, min(_MAX_GROUP, steps // (2 * ahead))), max(ahead, min(2 * ahead, steps))
+        if not self._threads:
+            return _MAX_GROUP, 0
+        return max(1, min(_MAX_GROUP, steps // (2 * self._threads))), max(self._threads, min(2 * self._threads, steps))
 
     def _groups(self, step: int) -> Iterator[range]:
         """The served steps from `step` on, in groups that cross neither a phase nor a skipped step."""

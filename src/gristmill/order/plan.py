@@ -151,6 +151,8 @@ class Plan:
 
     def prefix(self, step: int) -> dict[str, Any]:
         """All that decides the steps before `step`, by named parts; equal parts mean equal batches."""
+        if step == 0:
+            return {}
         segments = [segment for segment in self.segments if segment.from_step < step]
         return {
             "seed": self.seed,

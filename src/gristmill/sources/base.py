@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterable, Iterator
+import itertools
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,51 +43,78 @@ class Mishaps:
     """What could not be read. With on_error "raise" the first one ends the run; with "skip" they are counted."""
 
     on_error: str = "raise"
-    skipped: int = 0
+    by_source: Counter[str] = field(default_factory=Counter)
     examples: list[str] = field(default_factory=list)
 
-    def report(self, error: SourceError) -> None:
+    @property
+    def skipped(self) -> int:
+        """Documents, or whole text files, that were passed over."""
+        return self.by_source.total()
+
+    def report(self, error: SourceError, source: str) -> None:
         """Raise, or count and keep the first five messages."""
         if self.on_error == "raise":
             raise error
-        self.skipped += 1
+        self.by_source[source] += 1
         if len(self.examples) < 5:
             self.examples.append(str(error))
 
 
-def expand(source: str, paths: Iterable[str]) -> list[InputFile]:
-    """The files behind names, folders (all below, hidden ones left out) and glob patterns, sorted inside each."""
-    files: list[InputFile] = []
+def expand(source: str, paths: Sequence[str]) -> list[InputFile]:
+    """The files behind names, folders (all below, hidden ones left out) and glob patterns, sorted inside each.
+
+    Their names count from the folder that all of `paths` share, so that two files never get one name.
+    """
+    root = os.path.commonpath([os.path.abspath(_fixed_part(given)) for given in paths])
+    found = {given: _below(given) if os.path.isdir(given) else _matching(given) for given in paths}
     for given in paths:
-        found = _below(Path(given)) if Path(given).is_dir() else _matching(given)
-        if not found:
+        if not found[given]:
             raise ConfigError(f"{given!r} (source {source!r}) names no file.")
-        root = Path(given) if Path(given).is_dir() else _fixed_part(given)
-        files += [InputFile(source, path, path.relative_to(root).as_posix()) for path in found]
+    files = [
+        InputFile(source, path, _portable(os.path.relpath(path, root))) for given in paths for path in found[given]
+    ]
+    name, count = Counter(file.name for file in files).most_common(1)[0]
+    if count > 1:
+        raise ConfigError(f"Source {source!r} names the file {name} {count} times: each may be read once.")
     return files
 
 
-def _below(folder: Path) -> list[Path]:
-    hidden = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return [path for path in hidden if not any(part.startswith(".") for part in path.relative_to(folder).parts)]
+def _below(folder: str) -> list[Path]:
+    """All files below a folder, through links to folders too; a folder that cannot be listed is an error."""
+    files: list[Path] = []
+    seen: set[str] = set()
+    for place, folders, names in os.walk(folder, onerror=_unlisted, followlinks=True):
+        real = os.path.realpath(place)
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and real not in seen)
+        files += [Path(place, name) for name in names if not name.startswith(".") and real not in seen]
+        seen.add(real)
+    return sorted(path for path in files if path.is_file())
+
+
+def _unlisted(error: OSError) -> None:
+    raise SourceError(f"The folder {error.filename} cannot be listed ({error.strerror}).") from error
 
 
 def _matching(pattern: str) -> list[Path]:
-    path = Path(pattern)
-    if path.is_file():
-        return [path]
+    if os.path.isfile(pattern):
+        return [Path(pattern)]
     return [found for name in sorted(glob.glob(pattern, recursive=True)) if (found := Path(name)).is_file()]
 
 
-def _fixed_part(pattern: str) -> Path:
-    """The folder of a file, or of a pattern up to its first wildcard."""
-    parts = Path(pattern).parent.parts if Path(pattern).is_file() else Path(pattern).parts[:-1]
-    fixed: list[str] = []
-    for part in parts:
-        if glob.has_magic(part):
-            break
-        fixed.append(part)
+def _fixed_part(given: str) -> Path:
+    """A folder itself, the folder of a file, or that of a pattern up to its first wildcard."""
+    path = Path(given)
+    if path.is_dir():
+        return path
+    fixed = list(path.parent.parts)
+    if not path.is_file():
+        fixed = list(itertools.takewhile(lambda part: not glob.has_magic(part), fixed))
     return Path(*fixed)
+
+
+def _portable(name: str) -> str:
+    """A file's name as text that any system can hold: bytes of it that are not UTF-8 are spelt out."""
+    return Path(os.fsencode(name).decode("utf-8", "backslashreplace")).as_posix()
 
 
 def batches(source: str, documents: Iterable[RawDocument]) -> Iterator[pa.RecordBatch]:

@@ -70,11 +70,10 @@ def store_splits(path: PathLike) -> tuple[Path, tuple[str, ...]]:
     raise ConfigError(f"{path} is no store made by Gristmill: give its folder; foreign files are imported first.")
 
 
-def refuse_inside(path: Path, folder: Path) -> None:
-    """Keep what is written to `folder` away from what is read from `path`, in both directions."""
-    inner, outer = path.resolve(), folder.resolve()
-    if inner == outer or outer in inner.parents or inner in outer.parents:
-        raise ConfigError(f"{folder} and {path} lie inside each other: choose another folder to write to.")
+def refuse_inside(root: Path, folder: Path) -> None:
+    """Keep what is written to `folder` out of the store that is read."""
+    if root.resolve() in (folder.resolve(), *folder.resolve().parents):
+        raise ConfigError(f"{folder} lies inside the store {root}: choose another folder to write to.")
 
 
 def start_store(out: Path, overwrite: bool) -> None:
@@ -102,7 +101,7 @@ class _Part:
 
 
 def join(paths: Sequence[PathLike], out: PathLike, *, overwrite: bool = False) -> Manifest:
-    """A store whose manifest points at the shards of several: no token is copied, so theirs must stay where they are."""
+    """A store whose manifest points at the shards of several: no token is copied, so the shards must stay in place."""
     parts = [_Part(*store_splits(path), load_manifest(store_splits(path)[0])) for path in paths]
     if not parts:
         raise ConfigError("An empty list of stores cannot be joined.")
@@ -110,8 +109,8 @@ def join(paths: Sequence[PathLike], out: PathLike, *, overwrite: bool = False) -
     for part in parts:
         _check_alike(parts[0], part)
         refuse_inside(part.root, root)
-    start_store(root, overwrite)
     manifest = _joined(parts, root.resolve())
+    start_store(root, overwrite)
     _copy_tokenizer(parts, root)
     manifest.save(root)
     return manifest

@@ -81,7 +81,7 @@ def export_store(path: PathLike, to: str, out: PathLike, *, overwrite: bool = Fa
 
 
 def _make_room(folder: Path, names: tuple[str, ...], overwrite: bool) -> None:
-    """Refuse a folder that holds something; with `overwrite`, files of an older export go, as the new one may be fewer."""
+    """Refuse a folder that holds something; with `overwrite`, the files of an older export go first."""
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{folder} is a file: an export needs a folder.")
     if folder.is_dir() and any(folder.iterdir()) and not overwrite:

@@ -95,41 +95,6 @@ def copy_tokens(starts: Any, addresses: Any, headers: Any, itemsizes: Any, posit
 
 
 @compiled
-def gather(
-    starts: Any,
-    addresses: Any,
-    headers: Any,
-    itemsizes: Any,
-    rows: Any,
-    columns: Any,
-    positions: Any,
-    lengths: Any,
-    out: Any,
-) -> None:
-    """Copy piece i, tokens [positions[i], + lengths[i]), to out[rows[i], columns[i]:]."""
-    for i in range(rows.size):
-        column = columns[i]
-        copy_tokens(starts, addresses, headers, itemsizes, positions[i], out[rows[i], column : column + lengths[i]])
-
-
-@compiled
-def next_tokens(
-    starts: Any, addresses: Any, headers: Any, itemsizes: Any,
-    rows: Any, columns: Any, positions: Any, lengths: Any, follows: Any, inputs: Any, labels: Any,
-) -> None:  # fmt: skip
-    """Labels: inside a piece the next input; at its end the token that follows in the store, or -100 if none does."""
-    edge = np.empty(1, np.int64)
-    for i in range(rows.size):
-        row, first, last = rows[i], columns[i], columns[i] + lengths[i] - 1
-        for j in range(first, last):
-            labels[row, j] = inputs[row, j + 1]
-        edge[0] = -100
-        if follows[i]:
-            copy_tokens(starts, addresses, headers, itemsizes, positions[i] + lengths[i], edge)
-        labels[row, last] = edge[0]
-
-
-@compiled
 def _document_start(address: int, pointers_at: int, marks_at: int, itemsize: int, document: int) -> Any:
     """Where document `document` of a shard begins, in tokens of the shard."""
     sequence = _int64_at(address + marks_at + 8 * document) if marks_at else document
@@ -201,81 +166,129 @@ def _next_end(
 
 
 @compiled
-def document_ends(
+def _piece_bounds(edges: Any, columns: Any, lengths: Any, row: int, bounds: Any) -> Any:
+    """Where each piece of a row ends: in pack and pad every piece is a document. Returns how many there are."""
+    count = 0
+    for i in range(edges[row], edges[row + 1]):
+        bounds[count] = columns[i] + lengths[i]
+        count += 1
+    return count
+
+
+@compiled
+def _stream_bounds(
     starts: Any, itemsizes: Any, doc_starts: Any, addresses: Any, pointers_at: Any, marks_at: Any,
-    rows: Any, columns: Any, positions: Any, lengths: Any, ends: Any, counts: Any,
-) -> None:  # fmt: skip
-    """For rows that are stretches of the stream: ends[row, :counts[row]], the columns at which a document ends.
-
-    The last end of a piece is its own; `counts` must come in as zeros.
-    """
-    for i in range(rows.size):
-        row, first, end = rows[i], positions[i], positions[i] + lengths[i]
-        shard = shard_of(starts, first)
-        document = document_at(
-            starts, itemsizes, doc_starts, addresses, pointers_at, marks_at, shard, first - starts[shard]
-        )
-        at = first
-        while at < end:
-            after = _next_end(starts, itemsizes, doc_starts, addresses, pointers_at, marks_at, shard, document)
-            if after > at:
-                at = min(after, end)
-                ends[row, counts[row]] = columns[i] + at - first
-                counts[row] += 1
-            document += 1
-            if document >= doc_starts[shard + 1] - doc_starts[shard]:
-                shard, document = shard + 1, 0
+    position: int, length: int, bounds: Any,
+) -> Any:  # fmt: skip
+    """Where documents end inside a stretch of the stream, its own end included. Returns how many bounds there are."""
+    shard = shard_of(starts, position)
+    document = document_at(
+        starts, itemsizes, doc_starts, addresses, pointers_at, marks_at, shard, position - starts[shard]
+    )
+    at, end, count = position, position + length, 0
+    while at < end:
+        after = _next_end(starts, itemsizes, doc_starts, addresses, pointers_at, marks_at, shard, document)
+        if after > at:
+            at = min(after, end)
+            bounds[count] = at - position
+            count += 1
+        document += 1
+        if document >= doc_starts[shard + 1] - doc_starts[shard]:
+            shard, document = shard + 1, 0
+    return count
 
 
 @compiled
-def fill_tails(out: Any, filled: Any, value: Any) -> None:
-    """out[row, filled[row]:] = value."""
-    for row in range(filled.size):
-        for j in range(filled[row], out.shape[1]):
-            out[row, j] = value
-
-
-@compiled
-def fill_documents(ends: Any, counts: Any, doc_ids: Any) -> None:
-    """doc_ids[row]: the ordinal of each token's document in its row, as far as documents reach."""
-    for row in range(counts.size):
-        column = 0
-        for k in range(counts[row]):
-            for j in range(column, ends[row, k]):
-                doc_ids[row, j] = k
-            column = ends[row, k]
-
-
-@compiled
-def fill_positions(ends: Any, counts: Any, position_ids: Any) -> None:
-    """position_ids[row]: 0 at the row's start and after each boundary; padding counts as one more stretch."""
-    seq_len = position_ids.shape[1]
-    for row in range(counts.size):
-        column = 0
-        for k in range(counts[row] + 1):
-            end = ends[row, k] if k < counts[row] else seq_len
+def _fill_documents(bounds: Any, count: int, row: int, doc_ids: Any, position_ids: Any) -> None:
+    """Ordinals of documents (-1 in padding), and positions that begin anew at each bound, padding's too."""
+    column = 0
+    for k in range(count + 1):
+        end = bounds[k] if k < count else max(doc_ids.shape[1], position_ids.shape[1])
+        if doc_ids.size:
+            ordinal = k if k < count else -1
+            for j in range(column, end):
+                doc_ids[row, j] = ordinal
+        if position_ids.size:
             for j in range(column, end):
                 position_ids[row, j] = j - column
-            column = end
+        column = end
 
 
 @compiled
-def fill_cu_seqlens(ends: Any, counts: Any, seq_len: int, cu_seqlens: Any) -> Any:
-    """cu_seqlens[row]: 0, each boundary, then seq_len; returns how many stretches found no room and were merged."""
-    room, merged = cu_seqlens.shape[1], 0
-    for row in range(counts.size):
-        cu_seqlens[row, 0] = 0
-        at = 1
-        for k in range(counts[row]):
-            if ends[row, k] == seq_len:
-                break
-            if at < room - 1:
-                cu_seqlens[row, at] = ends[row, k]
-                at += 1
-            else:
-                merged += 1
-        for j in range(at, room):
-            cu_seqlens[row, j] = seq_len
+def _fill_cu_seqlens(bounds: Any, count: int, seq_len: int, row: int, cu_seqlens: Any) -> Any:
+    """0, each bound, then seq_len to the end; returns how many stretches found no room and were merged."""
+    room, at, merged = cu_seqlens.shape[1], 1, 0
+    cu_seqlens[row, 0] = 0
+    for k in range(count):
+        if bounds[k] == seq_len:
+            break
+        if at < room - 1:
+            cu_seqlens[row, at] = bounds[k]
+            at += 1
+        else:
+            merged += 1
+    for j in range(at, room):
+        cu_seqlens[row, j] = seq_len
+    return merged
+
+
+@compiled
+def _fill_labels(
+    shards: Any, position: int, first: int, end: int, follows: bool, row: int, inputs: Any, labels: Any
+) -> None:
+    """The next input inside a piece; at its end the token that follows in the store, or -100 if none does."""
+    for j in range(first, end - 1):
+        labels[row, j] = inputs[row, j + 1]
+    labels[row, end - 1] = -100
+    if follows:
+        starts, addresses, headers, itemsizes = shards
+        copy_tokens(starts, addresses, headers, itemsizes, position + end - first, labels[row, end - 1 : end])
+
+
+@compiled
+def assemble(
+    shards: Any, documents: Any, edges: Any, columns: Any, positions: Any, lengths: Any, follows: Any,
+    by_piece: bool, eos: int,
+    input_ids: Any, labels: Any, loss_mask: Any, doc_ids: Any, position_ids: Any, cu_seqlens: Any,
+) -> Any:  # fmt: skip
+    """Fill one batch row by row, while the row is in the nearest cache. Arrays of size 0 were not asked for.
+
+    Row r holds pieces [edges[r], edges[r + 1]): tokens [positions[i], + lengths[i]) from column columns[i] on.
+    by_piece: each piece is a document, whose first token is no target; else documents are looked up in the index.
+    Returns how many documents cu_seqlens had no room for.
+    """
+    starts, addresses, headers, itemsizes = shards
+    doc_starts, doc_addresses, pointers_at, marks_at = documents
+    seq_len, merged = input_ids.shape[1], 0
+    bounds = np.empty(seq_len + 1, np.int64)
+    for row in range(edges.size - 1):
+        filled = 0
+        for i in range(edges[row], edges[row + 1]):
+            first, filled = columns[i], columns[i] + lengths[i]
+            copy_tokens(starts, addresses, headers, itemsizes, positions[i], input_ids[row, first:filled])
+            if labels.size:
+                _fill_labels(shards, positions[i], first, filled, follows[i], row, input_ids, labels)
+            if loss_mask.size:
+                loss_mask[row, first:filled] = True
+                if by_piece:
+                    loss_mask[row, first] = False
+        if filled < seq_len:
+            input_ids[row, filled:] = eos
+            loss_mask[row, filled:] = False
+            if labels.size:
+                labels[row, filled:] = -100
+        if doc_ids.size or position_ids.size or cu_seqlens.size:
+            count = 0
+            if by_piece:
+                count = _piece_bounds(edges, columns, lengths, row, bounds)
+            elif filled:
+                count = _stream_bounds(
+                    starts, itemsizes, doc_starts, doc_addresses, pointers_at, marks_at,
+                    positions[edges[row]], lengths[edges[row]], bounds,
+                )  # fmt: skip
+            _fill_documents(bounds, count, row, doc_ids, position_ids)
+            if cu_seqlens.size:
+                merged += _fill_cu_seqlens(bounds, count, seq_len, row, cu_seqlens)
     return merged
 
 

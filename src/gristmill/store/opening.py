@@ -12,7 +12,7 @@ import numpy as np
 
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.store.files import Files, joined, make_files, sampled_checksum
-from gristmill.store.format import IDX_HEADER, check_dtype, read_idx_header
+from gristmill.store.format import IDX_HEADER, IdxHeader, check_dtype, read_idx_header
 from gristmill.store.manifest import MANIFEST, SPLITS, read_manifest
 from gristmill.store.reader import Store, StoreFacts
 
@@ -66,7 +66,7 @@ def join_stores(stores: Sequence[Store]) -> Store:
 
 
 def _tokenizer_of(facts: StoreFacts) -> bytes | None:
-    return Path(facts.tokenizer).read_bytes() if facts.tokenizer else None
+    return Path(facts.tokenizer).read_bytes() if facts.tokenizer and os.path.exists(facts.tokenizer) else None
 
 
 def _open_one(path: Path, dtype: str | None, eos: int | None) -> Store:
@@ -124,11 +124,14 @@ def _foreign(path: Path, header: int, tokens: int, documents: int, facts: dict[s
 
 
 def _open_npy(path: Path, dtype: str | None, eos: int | None) -> Store:
-    with open(path, "rb") as file:
-        version = np.lib.format.read_magic(file)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, by_column, found = read(file)
-        header = file.tell()
+    try:
+        with open(path, "rb") as file:
+            version = np.lib.format.read_magic(file)
+            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, by_column, found = read(file)
+            header = file.tell()
+    except ValueError as error:
+        raise StoreError(f"{path} begins as a .npy file, but its header is damaged: {error}.") from error
     check_dtype(found.str)
     if dtype is not None and np.dtype(dtype) != found:
         raise ConfigError(f"{path} says in its header that its dtype is {found}, not {dtype}.")
@@ -156,7 +159,20 @@ def _open_megatron(path: Path, dtype: str | None, eos: int | None) -> Store:
     if found.itemsize != np.dtype(header.dtype).itemsize:
         raise ConfigError(f"{idx} says that its tokens are {header.dtype}, not {dtype}.")
     count = _tokens_of(path, found.itemsize)
+    if count * found.itemsize < _indexed_bytes(idx, header):
+        raise StoreError(f"{path} is shorter than {idx.name} says: it was cut off; restore it.")
     return _foreign(path, 0, count, header.documents, {"dtype": found.name, "eos": eos, "boundary": "idx"})
+
+
+def _indexed_bytes(idx: Path, header: IdxHeader) -> int:
+    """Where the last sequence of a Megatron index ends in its `.bin`."""
+    if not header.sequences:
+        return 0
+    with open(idx, "rb") as file:
+        file.seek(header.pointers_at - 4)
+        length = int.from_bytes(file.read(4), "little")
+        file.seek(header.documents_at - 8)
+        return int.from_bytes(file.read(8), "little") + length * np.dtype(header.dtype).itemsize
 
 
 def _open_bare(path: Path, dtype: str | None, eos: int | None) -> Store:

@@ -220,7 +220,7 @@ class Store:
         spans = np.empty((len(documents), 2), dtype=np.int64)
         if len(documents):
             with table.documents(np.unique(table.shards_of_documents(documents))) as columns:
-                document_spans(*columns, documents, spans)
+                document_spans(table.starts, table.itemsizes, *columns, documents, spans)
         return spans
 
     def spans(self, start: int, end: int) -> list[tuple[int, int, int]]:
@@ -232,7 +232,7 @@ class Store:
         while start < end:
             shard = int(np.searchsorted(table.starts, start, side="right")) - 1
             with table.documents(np.array([shard])) as columns:
-                local = document_at(*columns, shard, start - int(table.starts[shard]))
+                local = document_at(table.starts, table.itemsizes, *columns, shard, start - int(table.starts[shard]))
             document = int(table.doc_starts[shard]) + local
             first, last = self.document_span(document)
             found.append((document, start - first, min(end, last) - first))

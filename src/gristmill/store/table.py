@@ -86,7 +86,7 @@ class Table:
         with self.indices.leased(shards) as addresses:
             for shard in np.unique(shards[self.pointers_at[shards] == 0]):
                 self._read_header(int(shard), int(addresses[shard]))
-            yield self.starts, self.itemsizes, self.doc_starts, addresses, self.pointers_at, self.marks_at
+            yield self.doc_starts, addresses, self.pointers_at, self.marks_at
 
     def _read_header(self, shard: int, address: int) -> None:
         store, local = self._shard(shard)

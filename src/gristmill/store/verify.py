@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,15 +13,7 @@ import numpy as np
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.store.documents import DOCS_SUFFIX, IDS_SUFFIX
 from gristmill.store.files import Ints
-from gristmill.store.format import (
-    IDS_HEADER,
-    IDS_MAGIC,
-    IDX_HEADER,
-    SUM_BLOCK,
-    block_sums,
-    hash_ids,
-    read_idx_header,
-)
+from gristmill.store.format import IDX_HEADER, SUM_BLOCK, block_sums, hash_ids, read_idx_header, write_ids
 from gristmill.store.manifest import MANIFEST, SPLITS, Manifest, ShardEntry, load_manifest
 from gristmill.store.writer import checksum, rows_checksum
 
@@ -70,6 +63,8 @@ def _shard_faults(root: Path, entry: ShardEntry, manifest: Manifest) -> list[str
         faults += _row_faults(path, entry, lengths)
     except (OSError, StoreError, ValueError) as error:
         return [f"{entry.path}: {error}"]
+    except (LookupError, TypeError, NotImplementedError) as error:  # what else a damaged Parquet file leads to
+        return [f"{entry.path}: {DOCS_SUFFIX} cannot be read ({error!r})"]
     return faults
 
 
@@ -126,9 +121,8 @@ def _row_faults(path: Path, entry: ShardEntry, lengths: Ints) -> list[str]:
         faults.append(f"{entry.path}: the rows of {DOCS_SUFFIX} differ from the manifest")
     if table.num_rows != len(lengths) or (table.column("length").to_numpy() != lengths).any():
         faults.append(f"{entry.path}: {DOCS_SUFFIX} and .idx disagree about the documents")
-    hashes = np.sort(hash_ids(table.column("id").to_pylist()))
-    ids = path.with_suffix(IDS_SUFFIX).read_bytes()
-    expected = IDS_MAGIC + len(hashes).to_bytes(8, "little") + hashes.tobytes()
-    if ids[: len(expected)] != expected or len(ids) != IDS_HEADER + 12 * len(hashes):
+    ids = io.BytesIO()
+    write_ids(ids, hash_ids(table.column("id").to_pylist()))
+    if path.with_suffix(IDS_SUFFIX).read_bytes() != ids.getvalue():
         faults.append(f"{entry.path}: {IDS_SUFFIX} does not hold the ids of {DOCS_SUFFIX}")
     return faults

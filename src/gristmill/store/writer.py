@@ -49,7 +49,7 @@ class SplitWriter:
             before = int(ends[done - 1]) if done else 0
             room = self._tokens_per_shard - shard.tokens
             stop = int(np.searchsorted(ends, before + room, side="right"))
-            if stop == done and shard.tokens:
+            if stop <= done and shard.tokens:
                 self._close()
                 continue
             stop = max(stop, done + 1)  # a document longer than a shard gets one of its own
@@ -106,7 +106,7 @@ class _Shard:
         lengths = np.concatenate(self._lengths)
         table = document_table(self._tables, lengths)
         sums = self._sums.finish()
-        idx_checksum = _write_side_files(self._path, lengths, table, sums, self._dtype.name)
+        idx_checksum = write_side_files(self._path, lengths, table, sums, self._dtype.name)
         with disk_errors(self._path):
             self._file.flush()
             os.fsync(self._file.fileno())
@@ -161,7 +161,7 @@ class _Hashed:
         return self.file.write(data)
 
 
-def _write_side_files(path: Path, lengths: Ints, table: pa.Table, sums: npt.NDArray[np.uint64], dtype: str) -> str:
+def write_side_files(path: Path, lengths: Ints, table: pa.Table, sums: npt.NDArray[np.uint64], dtype: str) -> str:
     """`.idx`, `.sum`, `.docs.parquet` and `.ids` of a shard; returns the checksum of the `.idx`."""
     import pyarrow.parquet as pq
 

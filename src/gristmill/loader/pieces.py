@@ -1,0 +1,107 @@
+"""Where the tokens of each row lie: a row is a list of *pieces*, stretches of consecutive tokens.
+
+One piece a row for chunk and window, one document for pad, several for pack. Labels, masks and document numbers all
+follow from the pieces.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gristmill.order.permute import Ints
+from gristmill.order.phases import Segment
+from gristmill.order.plan import Plan
+from gristmill.store.table import Table
+
+
+class Pieces(NamedTuple):
+    """Piece i is tokens [positions[i], + lengths[i]) of the table, from (rows[i], columns[i]) on; rows never go down.
+
+    follows[i]: the next token in the store may be predicted from the piece's last one. truncated[i]: tokens of a
+    document that cut="pad" leaves out.
+    """
+
+    rows: Ints
+    columns: Ints
+    positions: Ints
+    lengths: Ints
+    follows: npt.NDArray[np.bool_]
+    truncated: Ints
+
+    def part(self, start: int, end: int, first_row: int) -> Pieces:
+        """Pieces [start, end), rows counted from `first_row`."""
+        cut = slice(start, end)
+        rows = self.rows[cut] - first_row
+        placed = (self.columns[cut], self.positions[cut], self.lengths[cut])
+        return Pieces(rows, *placed, self.follows[cut], self.truncated[cut])
+
+
+def find_pieces(plan: Plan, table: Table, segment: Segment, samples: Ints) -> Pieces:
+    """The pieces of samples, row by row."""
+    if plan.options.cut == "pad":
+        return _documents(table, samples, segment.seq_len)
+    if plan.options.cut == "pack":
+        return _bins(plan, table, samples, segment.seq_len)
+    return _stretches(plan, table, segment, samples)
+
+
+def _stretches(plan: Plan, table: Table, segment: Segment, samples: Ints) -> Pieces:
+    """chunk and window: one stretch of the stream a row."""
+    first = samples[:, 2] * (segment.seq_len if plan.options.cut == "chunk" else 1)
+    # A store that grew since the plan was made must not lend its new tokens as labels.
+    pinned = zip(plan.sources, segment.lanes, strict=True)
+    limits = np.array([source.store.tokens_in(lane.shards) for source, lane in pinned])
+    rows, zeros = np.arange(len(samples)), np.zeros(len(samples), dtype=np.int64)
+    lengths = np.full(len(samples), segment.seq_len, dtype=np.int64)
+    follows = first + segment.seq_len < limits[samples[:, 0]]
+    return Pieces(rows, zeros, table.bases[samples[:, 0]] + first, lengths, follows, zeros)
+
+
+def _documents(table: Table, samples: Ints, seq_len: int) -> Pieces:
+    """pad: one document a row."""
+    spans = _spans(table, table.doc_bases[samples[:, 0]] + samples[:, 2])
+    whole = spans[:, 1] - spans[:, 0]
+    lengths = np.minimum(whole, seq_len)
+    rows, zeros = np.arange(len(samples)), np.zeros(len(samples), dtype=np.int64)
+    return Pieces(rows, zeros, spans[:, 0], lengths, whole > seq_len, whole - lengths)
+
+
+def _bins(plan: Plan, table: Table, samples: Ints, seq_len: int) -> Pieces:
+    """pack: the documents of one bin a row, side by side."""
+    rows, documents, windows = _bin_documents(plan, table, samples, seq_len)
+    spans = _spans(table, documents)
+    whole = spans[:, 1] - spans[:, 0]
+    start = np.where(windows < 0, whole // seq_len, windows) * seq_len
+    lengths = np.minimum(whole - start, seq_len)
+    ends = np.cumsum(lengths)
+    row_starts = np.append(0, ends)[np.searchsorted(rows, rows)]
+    columns = ends - lengths - row_starts
+    return Pieces(rows, columns, spans[:, 0] + start, lengths, start + lengths < whole, np.zeros_like(rows))
+
+
+def _bin_documents(plan: Plan, table: Table, samples: Ints, seq_len: int) -> tuple[Ints, Ints, Ints]:
+    """Row, document and window of each piece, looked up in the pack index of each source, in row order."""
+    parts = []
+    for k in np.unique(samples[:, 0]):
+        here = np.flatnonzero(samples[:, 0] == k)
+        index: Any = plan.sources[k].store.pack_index(seq_len)
+        which, documents, windows = index.pieces_of(samples[here, 2])
+        parts.append((here[which], table.doc_bases[k] + documents, windows))
+    if len(parts) == 1:
+        return parts[0]
+    rows, documents, windows = (np.concatenate(column) for column in zip(*parts, strict=True))
+    by_row = np.argsort(rows, kind="stable")
+    return rows[by_row], documents[by_row], windows[by_row]
+
+
+def _spans(table: Table, documents: Ints) -> Ints:
+    """[start, end) of documents, both counted through the whole table."""
+    from gristmill.store.kernels import document_spans
+
+    spans = np.empty((len(documents), 2), dtype=np.int64)
+    with table.documents(table.shards_of_documents(documents)) as (doc_starts, addresses, pointers_at, marks_at):
+        document_spans(table.starts, table.itemsizes, doc_starts, addresses, pointers_at, marks_at, documents, spans)
+    return spans

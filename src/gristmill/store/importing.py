@@ -1,0 +1,265 @@
+"""Foreign token files as a store: the tokens linked where they are right as they lie, copied with EOS set elsewhere.
+
+A file is right if it has no header, the dtype that its vocabulary asks for, and EOS at the end of every document.
+Every token of a foreign file is in the store afterwards; what had to be changed for that is counted.
+"""
+
+from __future__ import annotations
+
+import filecmp
+import importlib.metadata
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gristmill.core.errors import ConfigError, did_you_mean
+from gristmill.core.hashing import hash64
+from gristmill.core.paths import write_atomic
+from gristmill.store.exchange import link, start_store
+from gristmill.store.files import Ints
+from gristmill.store.foreign import ForeignFile, open_foreign, read_foreign
+from gristmill.store.format import block_sums, dtype_for
+from gristmill.store.manifest import SPLITS, Manifest, ShardEntry
+from gristmill.store.opening import TOKENIZER, PathLike
+from gristmill.store.reader import Store
+from gristmill.store.writer import SplitWriter, checksum, document_table, rows_checksum, write_side_files
+
+BOUNDARIES = ("auto", "eos")
+_BATCH_TOKENS = 1 << 24
+# One file becomes one shard, so that it can be a link: no limit of tokens.
+_WHOLE_FILE = 1 << 62
+
+Paths = PathLike | Sequence[PathLike]
+
+
+@dataclass
+class ImportReport:
+    """What an import made, which token files are links, and all that it changed."""
+
+    linked: list[str] = field(default_factory=list)
+    copied: list[str] = field(default_factory=list)
+    documents: int = 0
+    tokens: int = 0
+    eos_added: int = 0  # documents that lacked EOS: a file's tail, the head of an llm.c file, a truncated document
+    eos_moved: int = 0  # documents that began with EOS and end with it now
+    documents_cut: int = 0  # documents that an EOS inside another one made
+    empty_dropped: int = 0  # documents of an index that had no token
+    not_in_sidecar: int = 0  # documents made of tokens that a sidecar does not mention
+    notes: list[str] = field(default_factory=list)
+
+
+def import_store(
+    paths: Paths | Mapping[str, Paths],
+    out: PathLike,
+    *,
+    eos: int,
+    vocab_size: int,
+    dtype: str | None = None,
+    tokenizer: Mapping[str, str] | None = None,
+    tokenizer_json: PathLike | None = None,
+    split_name: str = "train",
+    boundaries: str = "auto",
+    overwrite: bool = False,
+) -> ImportReport:
+    """Make a store of files that `gristmill.open` opens: one shard a file; a mapping gives both splits at once.
+
+    `dtype` is that of headerless files; the store's follows `vocab_size`. Documents are those of a Megatron `.idx` or
+    of a `.csv.gz` beside a headerless `.npy`, else EOS marks them (boundaries="eos": always). Ids are the sidecar's,
+    else FILE:ROW.
+    """
+    if boundaries not in BOUNDARIES:
+        raise ConfigError(f"Unknown boundaries {boundaries!r}{did_you_mean(boundaries, BOUNDARIES)}.")
+    if not 0 <= eos < vocab_size:
+        raise ConfigError(f"EOS {eos} is outside the vocabulary of {vocab_size:,}.")
+    root, named = Path(out), _tokenizer(tokenizer, tokenizer_json)
+    stores = _opened(paths, split_name, dtype, eos)
+    _refuse_own_files(root, stores)
+    start_store(root, overwrite)
+    job = _Import(root, eos, vocab_size)
+    splits = {
+        split: job.add_split(split, (read_foreign(store, eos, boundaries) for store in stores.get(split, [])))
+        for split in SPLITS
+    }
+    if tokenizer_json is not None:
+        write_atomic(root / TOKENIZER, Path(tokenizer_json).read_bytes())
+    recipe = {"import": {"files": _fingerprints(stores), "boundaries": boundaries}}
+    job.manifest(splits, named, recipe).save(root)
+    return job.finish(stores)
+
+
+def _opened(paths: Paths | Mapping[str, Paths], split_name: str, dtype: str | None, eos: int) -> dict[str, list[Store]]:
+    """The files of each split in the order given, all opened before anything is written."""
+    by_split = dict(paths) if isinstance(paths, Mapping) else {split_name: paths}
+    for split in by_split:
+        if split not in SPLITS:
+            raise ConfigError(f"Unknown split {split!r}{did_you_mean(split, SPLITS)}.")
+    stores = {split: [open_foreign(path, dtype, eos) for path in _listed(files)] for split, files in by_split.items()}
+    if not any(stores.values()):
+        raise ConfigError("There are no files to import.")
+    return stores
+
+
+def _listed(paths: Paths) -> list[Path]:
+    return [Path(paths)] if isinstance(paths, str | os.PathLike) else [Path(path) for path in paths]
+
+
+def _refuse_own_files(root: Path, stores: dict[str, list[Store]]) -> None:
+    """Starting the new store would remove them."""
+    for path in (Path(store.files.path(0)) for part in stores.values() for store in part):
+        if root.resolve() in path.resolve().parents:
+            raise ConfigError(f"{path} lies inside {root}: choose another folder to write to.")
+
+
+def _tokenizer(named: Mapping[str, str] | None, path: PathLike | None) -> dict[str, str]:
+    if path is not None and not Path(path).is_file():
+        raise ConfigError(f"The tokenizer {path} does not exist.")
+    if named is not None:
+        return dict(named)
+    if path is None:
+        return {"name": "unknown", "fingerprint": ""}
+    return {"name": Path(path).stem, "fingerprint": f"{hash64(Path(path).read_bytes()):016x}"}
+
+
+def _fingerprints(stores: dict[str, list[Store]]) -> dict[str, list[list[str]]]:
+    """Each file's name and what identifies its content, without its folder."""
+    return {
+        split: [[os.path.basename(store.files.path(0)), store.files.checksums[0].decode()] for store in part]
+        for split, part in stores.items()
+    }
+
+
+@dataclass(frozen=True)
+class _Import:
+    """One import: what every file is brought to, and the counts of what that took."""
+
+    root: Path
+    eos: int
+    vocab_size: int
+    report: ImportReport = field(default_factory=ImportReport)
+
+    @property
+    def dtype(self) -> str:
+        return dtype_for(self.vocab_size)
+
+    def add_split(self, split: str, files: Iterator[ForeignFile]) -> list[ShardEntry]:
+        """One shard a file, linked or copied."""
+        writer = SplitWriter(self.root, split, self.dtype, _WHOLE_FILE)
+        try:
+            for file in files:
+                self._add_file(writer, split, file)
+        finally:
+            writer.abandon()
+        return writer.entries
+
+    def _add_file(self, writer: SplitWriter, split: str, file: ForeignFile) -> None:
+        name = f"{split}/shard-{len(writer.entries):05d}.bin"
+        right = not file.header and file.tokens.dtype.name == self.dtype
+        if right and not file.comes_first and file.has_eos.all():
+            writer.entries.append(self._link(file, name))
+            self.report.linked.append(name)
+        else:
+            self._copy(writer, file)
+            writer.finish()
+            self.report.copied.append(name)
+        self._count(writer.entries[-1], file)
+
+    def _count(self, entry: ShardEntry, file: ForeignFile) -> None:
+        report = self.report
+        report.documents += entry.documents
+        report.tokens += entry.tokens
+        report.documents_cut += file.cut
+        report.empty_dropped += file.empty
+        report.not_in_sidecar += file.unnamed
+        report.eos_added += int((~file.has_eos).sum())
+        report.eos_moved += int(file.has_eos.sum()) if file.comes_first else 0
+
+    def _link(self, file: ForeignFile, name: str) -> ShardEntry:
+        """A shard whose tokens stay where they are; its `.idx` too, if it is the one that would be written."""
+        self._check_ids(file.tokens, file.path)
+        target, lengths = self.root / name, np.diff(file.starts)
+        table, sums = document_table([file.names], lengths), block_sums(file.tokens)
+        idx_checksum = write_side_files(target, lengths, table, sums, self.dtype)
+        theirs, ours = file.path.with_suffix(".idx"), target.with_suffix(".idx")
+        if theirs.exists() and filecmp.cmp(theirs, ours, shallow=False):
+            link(theirs, ours)
+        link(file.path, target)
+        sums_checksum = checksum(sums.tobytes())
+        return ShardEntry(name, len(file.tokens), len(lengths), sums_checksum, idx_checksum, rows_checksum(table))
+
+    def _copy(self, writer: SplitWriter, file: ForeignFile) -> None:
+        """Write the documents with EOS at the end of each, a batch of them at a time."""
+        for first, last in _batches(file.starts):
+            edges = file.starts[first : last + 1]
+            part = file.tokens[edges[0] : edges[-1]]
+            self._check_ids(part, file.path)
+            has_eos = file.has_eos[first:last]
+            part = part.astype(self.dtype)  # before EOS is added, which a narrower dtype might not hold
+            fixed = self._with_eos_last(part, edges - edges[0], has_eos, file.comes_first)
+            writer.append(fixed, np.diff(edges) + ~has_eos, file.names.slice(first, last - first))
+
+    def _with_eos_last(
+        self, tokens: npt.NDArray[Any], edges: Ints, has_eos: npt.NDArray[np.bool_], comes_first: bool
+    ) -> npt.NDArray[Any]:
+        if not comes_first:
+            return np.insert(tokens, edges[1:][~has_eos], self.eos)
+        # All get one at the end, which moves what follows by one; then those that began with one lose it.
+        longer = np.insert(tokens, edges[1:], self.eos)
+        return np.delete(longer, (edges[:-1] + np.arange(len(has_eos)))[has_eos])
+
+    def _check_ids(self, tokens: npt.NDArray[Any], path: Path) -> None:
+        highest = int(tokens.max())
+        if highest >= self.vocab_size:
+            raise ConfigError(
+                f"{path} holds token {highest}, outside the vocabulary of {self.vocab_size:,}: "
+                "is it of another dtype, or vocab_size too small?"
+            )
+
+    def manifest(
+        self, splits: dict[str, list[ShardEntry]], tokenizer: dict[str, str], recipe: dict[str, Any]
+    ) -> Manifest:
+        """What the store holds now."""
+        rows = [
+            {"stage": split, "source": "import", "documents": sum(e.documents for e in entries),
+             "tokens": sum(e.tokens for e in entries)}
+            for split, entries in splits.items() if entries
+        ]  # fmt: skip
+        versions = {"gristmill": _version()}
+        return Manifest(self.dtype, self.eos, self.vocab_size, tokenizer, splits, recipe, rows, versions)
+
+    def finish(self, stores: dict[str, list[Store]]) -> ImportReport:
+        """The report, with what a person should know."""
+        report = self.report
+        stems = [store.files.stem(0) for part in stores.values() for store in part]
+        facts = {
+            "shards share their bytes with the files given: do not change those.": len(report.linked),
+            "documents lacked EOS and got one.": report.eos_added,
+            "documents began with EOS and end with it now.": report.eos_moved,
+            "more documents came of an EOS inside another.": report.documents_cut,
+            "documents without a token were dropped.": report.empty_dropped,
+            "stretches of tokens are in no sidecar and became documents.": report.not_in_sidecar,
+            "files have the name of another: their documents' ids are not unique.": len(stems) - len(set(stems)),
+        }
+        report.notes.extend(f"{count:,} {what}" for what, count in facts.items() if count)
+        return report
+
+
+def _batches(starts: Ints) -> Iterator[tuple[int, int]]:
+    """Ranges of documents of about 16 million tokens; a longer document is a range of its own."""
+    first, count = 0, len(starts) - 1
+    while first < count:
+        last = int(np.searchsorted(starts, starts[first] + _BATCH_TOKENS, side="right")) - 1
+        last = max(last, first + 1)
+        yield first, last
+        first = last
+
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version("gristmill")
+    except importlib.metadata.PackageNotFoundError:  # run from a checkout that is not installed
+        return "unknown"

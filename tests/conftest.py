@@ -1,0 +1,95 @@
+"""Small real stores and foreign token files for every test. EOS is the last id of the vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from gristmill.store.format import dtype_for, write_idx
+from gristmill.store.manifest import Manifest
+from gristmill.store.writer import SplitWriter
+
+Documents = Sequence[Sequence[int]]
+
+
+def random_documents(count: int = 50, vocab: int = 50_257, longest: int = 80, seed: int = 0) -> list[list[int]]:
+    """Documents of 1 to `longest` ids, without EOS."""
+    rng = np.random.default_rng(seed)
+    return [rng.integers(0, vocab - 1, length).tolist() for length in rng.integers(1, longest + 1, count)]
+
+
+def with_eos(documents: Documents, vocab: int = 50_257) -> np.ndarray[Any, Any]:
+    """Documents end to end as a store holds them."""
+    ids = [token for document in documents for token in (*document, vocab - 1)]
+    return np.array(ids, dtype=dtype_for(vocab))
+
+
+def store_of(
+    root: Path,
+    documents: Documents | None = None,
+    *,
+    val: Documents = (),
+    tokens_per_shard: int = 1000,
+    vocab: int = 50_257,
+    seed: int = 0,
+    tokenizer: str = "test",
+) -> Path:
+    """Write a whole store at `root` and return it: document i of a split has the id `SPLIT-i`."""
+    train = random_documents(vocab=vocab, seed=seed) if documents is None else documents
+    entries = {}
+    for split, part in (("train", train), ("val", val)):
+        writer = SplitWriter(root, split, dtype_for(vocab), tokens_per_shard)
+        if part:
+            lengths = np.array([len(document) + 1 for document in part])
+            writer.append(with_eos(part, vocab), lengths, _rows(split, len(part)))
+        entries[split] = writer.finish()
+    funnel = [{"stage": "train", "source": "test", "documents": len(train), "bytes": 0, "tokens": 0}]
+    named = {"name": tokenizer, "fingerprint": tokenizer}
+    Manifest(dtype_for(vocab), vocab - 1, vocab, named, entries, funnel=funnel, versions={"test": "1"}).save(root)
+    return root
+
+
+def _rows(split: str, count: int) -> pa.Table:
+    ids = [f"{split}-{i}" for i in range(count)]
+    hashes = pa.array(np.arange(count, dtype=np.int64))
+    columns = {"id": ids, "source": ["test"] * count, "path": [f"{split}.txt"] * count, "content_hash": hashes}
+    return pa.table(columns)
+
+
+def bare_file(path: Path, documents: Documents, *, vocab: int = 50_257, idx: bool = False) -> Path:
+    """Write documents as another system's headerless file, with a Megatron `.idx` beside it if asked."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with_eos(documents, vocab).tofile(path)
+    if idx:
+        with open(path.with_suffix(".idx"), "wb") as file:
+            write_idx(file, np.array([len(document) + 1 for document in documents]), dtype_for(vocab))
+    return path
+
+
+@pytest.fixture(scope="session")
+def make_documents() -> Callable[..., list[list[int]]]:
+    """`make_documents(count, vocab, longest, seed)`: random documents without EOS."""
+    return random_documents
+
+
+@pytest.fixture(scope="session")
+def stream() -> Callable[..., np.ndarray[Any, Any]]:
+    """`stream(documents, vocab)`: the tokens that a store of these documents holds."""
+    return with_eos
+
+
+@pytest.fixture(scope="session")
+def make_store() -> Callable[..., Path]:
+    """`make_store(root, documents=, val=, tokens_per_shard=, vocab=, seed=)`: a store on disk, its root returned."""
+    return store_of
+
+
+@pytest.fixture(scope="session")
+def make_bare() -> Callable[..., Path]:
+    """`make_bare(path, documents, vocab=, idx=)`: a foreign `.bin` (or headerless `.npy`), with `.idx` if asked."""
+    return bare_file

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gristmill.core.errors import ConfigError, StoreError
+from gristmill.store.manifest import load_manifest, read_manifest, refuse_or_clear
+from gristmill.store.opening import open_store
+
+Make = Callable[..., Path]
+
+
+def edit(root: Path, **changes: Any) -> None:
+    path = root / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_a_manifest_survives_the_trip_through_its_file(tmp_path: Path, make_store: Make) -> None:
+    manifest = load_manifest(make_store(tmp_path / "a", val=[[1]]))
+    manifest.save(tmp_path)
+    assert load_manifest(tmp_path) == manifest
+    assert load_manifest(tmp_path).fingerprint == manifest.fingerprint
+
+
+def test_equal_content_has_an_equal_manifest_wherever_it_lies(tmp_path: Path, make_store: Make) -> None:
+    texts = [(make_store(tmp_path / name) / "manifest.json").read_text() for name in ("a", "b")]
+    assert texts[0] == texts[1]
+    assert str(tmp_path) not in texts[0]
+
+
+def test_another_version_is_named_and_not_guessed_at(tmp_path: Path, make_store: Make) -> None:
+    root = make_store(tmp_path / "s")
+    edit(root, gristmill_store=2)
+    with pytest.raises(StoreError, match="format version 2; this software reads 1"):
+        open_store(root)
+
+
+def test_json_that_is_something_else_is_no_manifest(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text("[]")
+    with pytest.raises(StoreError, match="format version None"):
+        read_manifest(tmp_path)
+
+
+@pytest.mark.parametrize("text", ['{"gristmill_store": 1, "dty', b"\xff\xfe"])
+def test_a_damaged_manifest_is_named(tmp_path: Path, text: str | bytes) -> None:
+    (tmp_path / "manifest.json").write_bytes(text.encode() if isinstance(text, str) else text)
+    with pytest.raises(StoreError, match=r"manifest\.json is damaged"):
+        read_manifest(tmp_path)
+
+
+@pytest.mark.parametrize("reads", [open_store, load_manifest])
+def test_a_manifest_that_lacks_something_is_damaged(tmp_path: Path, make_store: Make, reads: Any) -> None:
+    root = make_store(tmp_path / "s")
+    edit(root, splits={"train": {}})
+    with pytest.raises(StoreError, match=r"manifest\.json is damaged.*shards"):
+        reads(root)
+
+
+def test_a_finished_store_is_not_written_over(tmp_path: Path, make_store: Make) -> None:
+    root = make_store(tmp_path / "s")
+    with pytest.raises(ConfigError, match="already holds a store"):
+        refuse_or_clear(root, overwrite=False)
+    assert (root / "manifest.json").exists()
+
+
+def test_overwriting_unmakes_the_store_first(tmp_path: Path, make_store: Make) -> None:
+    root = make_store(tmp_path / "s")
+    refuse_or_clear(root, overwrite=True)
+    with pytest.raises(StoreError, match=r"no manifest\.json"):
+        open_store(root)

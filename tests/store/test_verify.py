@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from gristmill.core.errors import ConfigError, StoreError
+from gristmill.store.verify import verify
+
+Make = Callable[..., Path]
+
+
+@pytest.fixture
+def root(tmp_path: Path, make_store: Make) -> Path:
+    return make_store(tmp_path / "s", val=[[1, 2]], tokens_per_shard=500)
+
+
+def flip(path: Path, at: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(bytes(data))
+
+
+def test_a_whole_store_has_no_faults_and_is_counted(root: Path) -> None:
+    verdict = verify(root)
+    assert verdict.faults == []
+    assert (verdict.documents, verdict.tokens) == (51, sum(f.stat().st_size for f in root.glob("*/*.bin")) // 2)
+
+
+def test_one_split_can_be_verified_alone(root: Path) -> None:
+    assert verify(root / "val").documents == 1
+
+
+def test_progress_hears_of_every_token(root: Path) -> None:
+    heard: list[int] = []
+    assert verify(root, heard.append).tokens == sum(heard)
+
+
+@pytest.mark.parametrize("suffix", [".bin", ".idx", ".ids", ".sum"])
+@pytest.mark.parametrize("where", [0.0, 0.25, 0.5, 0.75, 1.0])
+def test_one_flipped_bit_anywhere_is_found_and_its_shard_named(root: Path, suffix: str, where: float) -> None:
+    path = root / f"train/shard-00001{suffix}"
+    flip(path, int((path.stat().st_size - 1) * where))
+    faults = verify(root).faults
+    assert faults and all("shard-00001" in fault for fault in faults)
+
+
+def test_a_flipped_bit_of_the_documents_table_is_found_wherever_it_changes_a_row(root: Path) -> None:
+    # The manifest knows the rows and not Parquet's own bytes, which differ between versions of its writer.
+    path = root / "train/shard-00001.docs.parquet"
+    rows, data = pq.read_table(path), path.read_bytes()
+    found = 0
+    for at in range(0, len(data), 7):
+        flip(path, at)
+        faults = verify(root / "train").faults
+        assert (faults and all("shard-00001" in fault for fault in faults)) or pq.read_table(path).equals(rows)
+        found += bool(faults)
+        path.write_bytes(data)
+    assert found > len(data) / 14
+
+
+@pytest.mark.parametrize("suffix", [".bin", ".idx", ".docs.parquet", ".ids", ".sum"])
+def test_a_missing_file_is_found_and_named(root: Path, suffix: str) -> None:
+    (root / f"train/shard-00002{suffix}").unlink()
+    faults = verify(root).faults
+    assert len(faults) == 1 and f"shard-00002{suffix}" in faults[0]
+
+
+def test_a_shard_that_was_cut_off_is_found(root: Path) -> None:
+    path = root / "train/shard-00000.bin"
+    path.write_bytes(path.read_bytes()[:-2])
+    assert "bytes" in verify(root).faults[0]
+
+
+def test_every_damaged_shard_is_listed(root: Path) -> None:
+    flip(root / "train/shard-00000.bin", 5)
+    flip(root / "val/shard-00000.bin", 0)
+    shards = {fault.split(":")[0] for fault in verify(root).faults}
+    assert {"train/shard-00000.bin", "val/shard-00000.bin"} <= shards
+
+
+def test_the_block_of_a_flipped_bit_is_named(tmp_path: Path, make_store: Make) -> None:
+    big = np.random.default_rng(0).integers(0, 1000, 1_500_000).tolist()
+    root = make_store(tmp_path / "big", [big], tokens_per_shard=10**7)
+    flip(root / "train/shard-00000.bin", (1 << 20) + 17)
+    assert "block [1]" in verify(root).faults[0]
+
+
+def test_a_store_whose_eos_is_not_at_the_ends_is_found(tmp_path: Path, make_store: Make) -> None:
+    root = make_store(tmp_path / "odd", [[1, 50_256, 2]])
+    assert "2 EOS tokens do not stand at the ends of 1 documents" in verify(root).faults[0]
+
+
+def test_what_is_no_store_cannot_be_verified(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="only a store made by Gristmill"):
+        verify(tmp_path)
+    with pytest.raises(ConfigError, match="does not exist"):
+        verify(tmp_path / "nowhere")
