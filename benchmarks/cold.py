@@ -16,7 +16,7 @@ from typing import Any
 
 from contenders.registry import ENTRIES, YARDSTICK, Entry
 from harness import disk
-from harness.client import BENCHMARKS, ContenderError, WorkerProcess
+from harness.client import BENCHMARKS, ContenderError, WorkerProcess, end_with_workers
 from harness.corpus import TOKENS_PER_BATCH, Corpus
 from harness.machine import facts, read_ahead_kib
 from harness.pagecache import evict, resident
@@ -55,6 +55,7 @@ class Cold:
 
 def main() -> int:
     """Measure, write the results, and print the report; 1 when a contender failed."""
+    end_with_workers()
     corpus = Corpus(BENCHMARKS / "data")
     machine = facts()
     with Progress() as progress:

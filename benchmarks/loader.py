@@ -11,7 +11,7 @@ import json
 import sys
 
 from contenders.registry import ENTRIES, YARDSTICK, Entry, Setting
-from harness.client import BENCHMARKS, ContenderError, WorkerProcess
+from harness.client import BENCHMARKS, ContenderError, WorkerProcess, end_with_workers
 from harness.corpus import BATCH_SIZE, SEED, SEQ_LEN, TOKENS, Corpus
 from harness.machine import facts
 from harness.outcome import Outcome, as_data
@@ -26,6 +26,7 @@ RESULTS = BENCHMARKS / "results"
 
 def main() -> int:
     """Measure, write the results, and print the report; 1 when a contender failed."""
+    end_with_workers()
     arguments = _parse()
     timing = _timing(arguments)
     machine = facts()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,14 @@ def bare_file(path: Path, documents: Documents, *, vocab: int = 50_257, idx: boo
         with open(path.with_suffix(".idx"), "wb") as file:
             write_idx(file, np.array([len(document) + 1 for document in documents]), dtype_for(vocab))
     return path
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_fsync() -> Iterator[None]:
+    """Small stores are many files, and no test can see whether they would survive a power cut."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda fd: None)
+        yield
 
 
 @pytest.fixture(scope="session")

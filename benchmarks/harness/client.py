@@ -25,6 +25,11 @@ ENDING_SECONDS = 20
 _MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(64 << 20)}
 
 
+def end_with_workers() -> None:
+    """Turn SIGTERM into an ordinary exit, which ends the workers: a paused one would stay for ever."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+
+
 class ContenderError(Exception):
     """A contender could not do what was asked; the text is what it said."""
 

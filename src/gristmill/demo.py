@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from gristmill.core.errors import EngineError, StateError
 from gristmill.loader.loader import Loader
 from gristmill.order.options import PlanOptions
 from gristmill.order.plan import Plan
@@ -42,7 +43,7 @@ def demo(out: str | None) -> None:
 
 
 def _heading(number: int, text: str) -> None:
-    console.print(f"\n[bold]{number}. {text}[/bold]")
+    console.print(f"\n{number}. {text}", style="bold")
 
 
 def _write_topics(folder: Path) -> None:
@@ -51,7 +52,7 @@ def _write_topics(folder: Path) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in topics.items():
-        (folder / f"{name}.txt").write_text(pydoc.plain(text))
+        (folder / f"{name}.txt").write_text(pydoc.plain(text), encoding="utf-8")
 
 
 def _prepare_stores(root: Path) -> None:
@@ -101,10 +102,11 @@ def _show_step(plan: Plan) -> None:
 def _kill_and_resume(plan_file: Path) -> None:
     _heading(4, "Kill a reader with SIGKILL, resume it on two ranks, compare every token")
     checkpoint = plan_file.with_name("checkpoint.json")
+    checkpoint.unlink(missing_ok=True)
     victim = subprocess.Popen([sys.executable, "-m", "gristmill.demo", "--read", str(plan_file), str(checkpoint)])
     while not checkpoint.exists() or json.loads(checkpoint.read_text())["step"] < 20:
         if victim.poll() is not None:
-            raise RuntimeError("the reader ended before it could be killed")
+            raise EngineError("The reader ended before it could be killed: run the demo again.")
         time.sleep(0.02)
     os.kill(victim.pid, signal.SIGKILL)
     victim.wait()
@@ -121,7 +123,7 @@ def _kill_and_resume(plan_file: Path) -> None:
         rows = np.empty((BATCH_SIZE, SEQ_LEN), dtype=np.int64)
         rows[0::2], rows[1::2] = parts[0]["input_ids"], parts[1]["input_ids"]
         if not np.array_equal(rows, whole.batch(ranks[0].step - 1)["input_ids"]):
-            raise RuntimeError("the resumed batches differ from the uninterrupted ones")
+            raise StateError("The resumed batches differ from the uninterrupted ones: please report this.")
         compared += rows.size
     size = len(json.dumps(state))
     console.print(

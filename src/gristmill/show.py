@@ -264,9 +264,10 @@ def measure(store: Store, chosen: argparse.Namespace, keys: tuple[str, ...], thr
     next(batches)
     first = time.perf_counter() - began
     count, began = 0, time.perf_counter()
-    while (elapsed := time.perf_counter() - began) < chosen.seconds or not count:
+    while time.perf_counter() - began < chosen.seconds or not count:
         next(batches)
         count += 1
+    elapsed = time.perf_counter() - began
     loader.close()
     return {
         "threads": threads,

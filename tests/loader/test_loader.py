@@ -243,5 +243,5 @@ def test_padding_without_an_eos_is_refused(tmp_path):
 def test_document_keys_without_boundaries_name_the_command_that_builds_them(tmp_path):
     np.arange(100, dtype=np.uint16).tofile(tmp_path / "x.bin")
     store = gm.open(tmp_path / "x.bin", dtype="uint16")
-    with pytest.raises(gm.ConfigError, match="gristmill index .* --eos"):
+    with pytest.raises(gm.ConfigError, match=r"gristmill index .* --eos"):
         gm.Loader(gm.Plan({"x": store}, seq_len=8, batch_size=2), keys=("doc_ids",))

@@ -112,9 +112,7 @@ def pieces_of(instance: dict[str, Any]) -> list[tuple[int, ...]]:
 def test_olmo_core_packs_every_token_when_it_fragments(exported: Exported, olmo: dict[str, Any], sidecar: bool) -> None:
     # Dropped: nothing. A document is cut every LENGTH tokens.
     cut = [
-        tuple(document[at : at + LENGTH])
-        for document in exported.documents()
-        for at in range(0, len(document), LENGTH)
+        tuple(document[at : at + LENGTH]) for document in exported.documents() for at in range(0, len(document), LENGTH)
     ]
     config = olmo["packed"]
     config.generate_doc_lengths, config.use_array_if_local = True, None if not sidecar else False

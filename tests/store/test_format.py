@@ -33,7 +33,9 @@ def idx_of(lengths: list[int], dtype: str = "uint16") -> bytes:
 
 def test_an_index_is_what_megatron_writes_byte_for_byte() -> None:
     head = b"MMIDIDX\0\0" + b"\1" + bytes(7) + b"\x08" + b"\2" + bytes(7) + b"\3" + bytes(7)
-    arrays = np.array([3, 2], "<i4").tobytes() + np.array([0, 6], "<i8").tobytes() + np.array([0, 1, 2], "<i8").tobytes()
+    arrays = (
+        np.array([3, 2], "<i4").tobytes() + np.array([0, 6], "<i8").tobytes() + np.array([0, 1, 2], "<i8").tobytes()
+    )
     assert idx_of([3, 2]) == head + arrays
 
 

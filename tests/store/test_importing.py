@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.store import importing
 from gristmill.store.export import export_store
+from gristmill.store.files import sampled_checksum
 from gristmill.store.format import write_idx
 from gristmill.store.importing import import_store
+from gristmill.store.manifest import load_manifest
 from gristmill.store.opening import open_store
 from gristmill.store.verify import verify
 
@@ -48,6 +50,13 @@ def test_a_bare_file_that_is_right_is_linked(tmp_path: Path, make_bare: Make) ->
     assert documents_of(tmp_path / "s") == ENDED
     assert ids_of(tmp_path / "s") == ["owt:0", "owt:1", "owt:2"]
     assert (report.documents, report.tokens, report.eos_added) == (3, 11, 0)
+
+
+def test_the_manifest_names_each_file_with_what_identifies_its_content(tmp_path: Path, make_bare: Make) -> None:
+    path = make_bare(tmp_path / "owt.bin", DOCUMENTS)
+    import_store(path, tmp_path / "s", dtype="uint16", **GPT2)
+    recipe = load_manifest(tmp_path / "s").recipe["import"]
+    assert recipe["files"] == {"train": [["owt.bin", sampled_checksum(path)]]}
 
 
 def test_a_megatron_pair_that_is_right_is_linked_with_its_index(tmp_path: Path, make_bare: Make) -> None:
@@ -256,3 +265,13 @@ def test_files_inside_the_new_store_are_refused(tmp_path: Path, make_bare: Make)
     with pytest.raises(ConfigError, match="lies inside"):
         import_store(path, tmp_path / "s", dtype="uint16", **GPT2)
     assert path.exists()
+
+
+def test_an_id_of_two_lines_stays_one_row_of_a_sidecar(tmp_path: Path, make_bare: Make) -> None:
+    # OLMo-core reads the sidecar line by line, whatever is quoted.
+    path = make_bare(tmp_path / "part.npy", [[1]])
+    sidecar(path, '0,2,"a\nb",web,0\n')
+    import_store(path, tmp_path / "s", dtype="uint16", **GPT2)
+    assert ids_of(tmp_path / "s") == ["a\nb"]
+    export_store(tmp_path / "s", "olmo", tmp_path / "out")
+    assert gzip.decompress((tmp_path / "out/train-00000.csv.gz").read_bytes()) == b"0,2,a\\nb,web,0\n"

@@ -84,7 +84,8 @@ def test_maps_hold_no_descriptors(files: list[str]) -> None:
 
 
 def test_many_threads_read_through_few_maps(files: list[str]) -> None:
-    maps, wrong = maps_of(files, bound=6), []
+    maps = maps_of(files, bound=6)
+    wrong: list[int] = []
 
     def read(seed: int) -> None:
         rng = np.random.default_rng(seed)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -59,7 +60,7 @@ def test_documents_have_their_id_source_and_tokens(store: Store, documents: list
 def test_document_spans_are_end_to_end(store: Store) -> None:
     spans = [store.document_span(i) for i in range(30)]
     assert spans[0][0] == 0 and spans[-1][1] == store.num_tokens
-    assert all(left[1] == right[0] for left, right in zip(spans, spans[1:], strict=False))
+    assert all(left[1] == right[0] for left, right in itertools.pairwise(spans))
 
 
 @pytest.mark.parametrize("number", [-1, 30])

@@ -106,9 +106,12 @@ def _write_megatron(job: _Job) -> None:
 
 
 def _megatron_notes(job: _Job) -> list[str]:
-    flag = {"train": "--train-data-path", "val": "--valid-data-path"} if len(job.splits) > 1 else {}
+    flags = {"train": "--train-data-path", "val": "--valid-data-path"}
     prefixes = f"$(ls {job.out.folder}/{{}}-*_text_document.bin | sed 's/\\.bin$//')"
-    notes = [" ".join([flag.get(split, "--data-path"), prefixes.format(split)]) for split in job.splits]
+    notes = [f"{flags[split]} {prefixes.format(split)}" for split in job.splits]
+    notes.append(
+        "--data-path takes the same prefixes, but cuts documents off for validation unless --split 100,0,0 is given."
+    )
     notes.append(
         "Every document ends with EOS already. Megatron's IndexedDataset reads every token; its GPTDataset leaves out "
         "what fills no sequence at the end of each prefix (at most sequence_length tokens)."
@@ -174,7 +177,7 @@ def _olmo_notes(job: _Job) -> list[str]:
 def _olmo_config(job: _Job) -> str:
     """Python that builds both data sets; a test runs it."""
     manifest = job.manifest
-    paths = ", ".join(repr(f"{job.out.folder}/{split}-*.npy") for split in list(job.splits)[:1])
+    paths = f"{job.out.folder}/{next(iter(job.splits))}-*.npy"
     return f"""\
 from olmo_core.data import NumpyDatasetDType, NumpyFSLDatasetConfig, NumpyPackedFSLDatasetConfig, TokenizerConfig
 from olmo_core.data.types import LongDocStrategy
@@ -182,7 +185,7 @@ from olmo_core.data.types import LongDocStrategy
 tokenizer = TokenizerConfig(
     vocab_size={manifest.vocab_size}, eos_token_id={manifest.eos}, pad_token_id={manifest.eos}, bos_token_id=None
 )
-files = dict(paths=[{paths}], expand_glob=True, dtype=NumpyDatasetDType.{manifest.dtype}, tokenizer=tokenizer)
+files = dict(paths=[{paths!r}], expand_glob=True, dtype=NumpyDatasetDType.{manifest.dtype}, tokenizer=tokenizer)
 fixed = NumpyFSLDatasetConfig(sequence_length=2048, **files)
 packed = NumpyPackedFSLDatasetConfig(
     sequence_length=2048, long_doc_strategy=LongDocStrategy.fragment, use_array_if_local=False, **files

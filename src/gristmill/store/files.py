@@ -23,7 +23,8 @@ _SAMPLE_BLOCKS, _SAMPLE_BYTES = 64, 4096
 class Files:
     """`.bin` files in order: `root` joined to `names[i]`, `header[i]` bytes before `tokens[i]` tokens.
 
-    documents[i] is -1 where it is not known without a scan; `checksums` identify the content of each.
+    documents[i] is -1 where it is not known without a scan; `checksums` identify the content of each shard of a store
+    made by Gristmill.
     """
 
     root: str

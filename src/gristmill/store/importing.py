@@ -21,7 +21,7 @@ from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.hashing import hash64
 from gristmill.core.paths import write_atomic
 from gristmill.store.exchange import link, start_store
-from gristmill.store.files import Ints
+from gristmill.store.files import Ints, sampled_checksum
 from gristmill.store.foreign import ForeignFile, open_foreign, read_foreign
 from gristmill.store.format import block_sums, dtype_for
 from gristmill.store.manifest import SPLITS, Manifest, ShardEntry
@@ -127,10 +127,8 @@ def _tokenizer(named: Mapping[str, str] | None, path: PathLike | None) -> dict[s
 
 def _fingerprints(stores: dict[str, list[Store]]) -> dict[str, list[list[str]]]:
     """Each file's name and what identifies its content, without its folder."""
-    return {
-        split: [[os.path.basename(store.files.path(0)), store.files.checksums[0].decode()] for store in part]
-        for split, part in stores.items()
-    }
+    paths = {split: [Path(store.files.path(0)) for store in part] for split, part in stores.items()}
+    return {split: [[path.name, sampled_checksum(path)] for path in part] for split, part in paths.items()}
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gristmill.core.errors import ConfigError, StoreError
-from gristmill.store.files import Files, joined, make_files, sampled_checksum
+from gristmill.store.files import Files, joined, make_files
 from gristmill.store.format import IDX_HEADER, IdxHeader, check_dtype, read_idx_header
 from gristmill.store.manifest import MANIFEST, SPLITS, read_manifest
 from gristmill.store.reader import Store, StoreFacts
@@ -119,7 +119,7 @@ def _open_file(path: Path, dtype: str | None, eos: int | None) -> Store:
 
 
 def _foreign(path: Path, header: int, tokens: int, documents: int, facts: dict[str, Any]) -> Store:
-    files: Files = make_files(path.parent, [(path.name, header, tokens, documents, sampled_checksum(path))])
+    files: Files = make_files(path.parent, [(path.name, header, tokens, documents, "")])
     return Store(files, StoreFacts(path=str(path), owned=False, **facts))
 
 

@@ -8,7 +8,6 @@ store.document(7).text
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import tempfile
@@ -24,10 +23,12 @@ import numpy.typing as npt
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.core.hashing import fingerprint
 from gristmill.store.documents import NamedDocuments, NumberedDocuments
-from gristmill.store.files import Files, Ints
-from gristmill.store.format import IDX_HEADER, read_idx_header
+from gristmill.store.files import Files, Ints, sampled_checksum
+from gristmill.store.idx import Idx, read_header
 from gristmill.store.index import PackIndex, open_pack_index
-from gristmill.store.table import Table, offsets
+from gristmill.store.table import offsets
+
+_OPEN_INDICES = 64
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,8 @@ class Store:
         self._lock = threading.RLock()
         self._scanned: tempfile.TemporaryDirectory[str] | None = None
         self._packs: dict[int, PackIndex] = {}
+        self._fingerprints: dict[int, str] = {}
+        self._indices: dict[int, Idx] = {}
         files.check_sizes(self.dtype.itemsize)
 
     def __repr__(self) -> str:
@@ -115,8 +118,20 @@ class Store:
 
     def fingerprint_of(self, shards: int) -> str:
         """The fingerprint of the first `shards` shards."""
-        columns = [self.files.tokens[:shards].tolist(), [c.decode() for c in self.files.checksums[:shards].tolist()]]
-        return fingerprint([self.dtype.itemsize, columns])
+        if shards not in self._fingerprints:
+            self._fingerprints[shards] = self._fingerprint(shards)
+        return self._fingerprints[shards]
+
+    def _fingerprint(self, shards: int) -> str:
+        sums = [checksum.decode() for checksum in self._checksums[:shards].tolist()]
+        return fingerprint([self.dtype.itemsize, [self.files.tokens[:shards].tolist(), sums]])
+
+    @functools.cached_property
+    def _checksums(self) -> npt.NDArray[np.bytes_]:
+        """What identifies each shard; of foreign files it is sampled now, so that opening them reads nothing."""
+        if self.owned:
+            return self.files.checksums
+        return np.array([sampled_checksum(Path(self.files.path(i))) for i in range(self.num_shards)], dtype=np.bytes_)
 
     def truncated_tokens(self, seq_len: int, shards: int) -> int:
         """Tokens of documents beyond their first `seq_len`: what cut="pad" does not serve. Reads every index."""
@@ -130,11 +145,6 @@ class Store:
             return self._packs[seq_len]
 
     # Tokens.
-
-    @functools.cached_property
-    def table(self) -> Table:
-        """The columns and maps for compiled loops over this store alone."""
-        return Table([self])
 
     def tokens(self, start: int, end: int) -> npt.NDArray[np.generic]:
         """A copy of tokens [start, end) of the concatenated shards, in the store's dtype."""
@@ -161,10 +171,10 @@ class Store:
 
     # Documents.
 
-    @functools.cached_property
-    def documents_table(self) -> Table:
-        """As `table`, with the documents' indices."""
-        return Table([self], documents=True)
+    @property
+    def _doc_starts(self) -> Ints:
+        """The number of each shard's first document."""
+        return offsets(self.shard_documents())
 
     def shard_documents(self) -> Ints:
         """Documents of each shard; where only EOS marks them, the first call scans the tokens."""
@@ -175,16 +185,8 @@ class Store:
             )
         if (self.files.documents < 0).any():
             with self._lock:
-                self.files.documents[:] = [self._count_documents(i) for i in range(self.num_shards)]
+                self.files.documents[:] = [read_header(self.idx_path(i)).documents for i in range(self.num_shards)]
         return self.files.documents
-
-    def _count_documents(self, shard: int) -> int:
-        path = self.idx_path(shard)
-        try:
-            with open(path, "rb") as file:
-                return read_idx_header(file.read(IDX_HEADER), path).documents
-        except OSError as error:
-            raise StoreError(f"{path} cannot be opened ({error.strerror}): bring the file back.") from error
 
     def idx_path(self, shard: int) -> str:
         """The `.idx` of a shard; where EOS alone marks documents, it is scanned into a temporary file first."""
@@ -200,40 +202,40 @@ class Store:
                 write_scanned_idx(self, shard, path)
             return str(path)
 
+    def _idx(self, shard: int) -> Idx:
+        """The opened `.idx` of a shard; the last 64 stay open."""
+        with self._lock:
+            if shard not in self._indices:
+                while len(self._indices) >= _OPEN_INDICES:
+                    self._indices.pop(next(iter(self._indices)))
+                tokens = int(self.files.tokens[shard])
+                self._indices[shard] = Idx(self.idx_path(shard), tokens, self.dtype.itemsize)
+            return self._indices[shard]
+
     def document_lengths(self, shard: int) -> Ints:
         """Tokens of each document of one shard."""
-        first = int(offsets(self.shard_documents())[shard])
-        documents = np.arange(first, first + int(self.shard_documents()[shard]))
-        return np.diff(self._spans(documents), axis=1)[:, 0]
+        return self._idx(shard).lengths()
+
+    def _place(self, document: int) -> tuple[int, int]:
+        """The shard of a document and its row there."""
+        if not 0 <= document < self.num_documents:
+            raise ConfigError(f"{self.facts.path} has {self.num_documents:,} documents, none numbered {document}.")
+        shard = int(np.searchsorted(self._doc_starts, document, side="right")) - 1
+        return shard, document - int(self._doc_starts[shard])
 
     def document_span(self, document: int) -> tuple[int, int]:
         """The tokens [start, end) of a document, in the concatenated stream."""
-        if not 0 <= document < self.num_documents:
-            raise ConfigError(f"{self.facts.path} has {self.num_documents:,} documents, none numbered {document}.")
-        start, end = self._spans(np.array([document]))[0].tolist()
-        return start, end
-
-    def _spans(self, documents: Ints) -> Ints:
-        from gristmill.store.kernels import document_spans
-
-        table = self.documents_table
-        spans = np.empty((len(documents), 2), dtype=np.int64)
-        if len(documents):
-            with table.documents(np.unique(table.shards_of_documents(documents))) as columns:
-                document_spans(table.starts, table.itemsizes, *columns, documents, spans)
-        return spans
+        shard, row = self._place(document)
+        first, index = int(self._starts[shard]), self._idx(shard)
+        return first + index.start(row), first + index.start(row + 1)
 
     def spans(self, start: int, end: int) -> list[tuple[int, int, int]]:
         """The (document, first, last) that tokens [start, end) hold, positions counted inside each document."""
-        from gristmill.store.kernels import document_at
-
-        table = self.documents_table
         found: list[tuple[int, int, int]] = []
         while start < end:
-            shard = int(np.searchsorted(table.starts, start, side="right")) - 1
-            with table.documents(np.array([shard])) as columns:
-                local = document_at(table.starts, table.itemsizes, *columns, shard, start - int(table.starts[shard]))
-            document = int(table.doc_starts[shard]) + local
+            shard = int(np.searchsorted(self._starts, start, side="right")) - 1
+            row = self._idx(shard).document_at(start - int(self._starts[shard]))
+            document = int(self._doc_starts[shard]) + row
             first, last = self.document_span(document)
             found.append((document, start - first, min(end, last) - first))
             start = last
@@ -244,15 +246,13 @@ class Store:
         return str(self._record(document)["id"])
 
     def _record(self, document: int) -> dict[str, Any]:
-        starts = self.documents_table.doc_starts
-        shard = int(np.searchsorted(starts, document, side="right")) - 1
-        return self._names.record(shard, document - int(starts[shard]))
+        return self._names.record(*self._place(document))
 
     def locate(self, ids: Sequence[str]) -> dict[str, list[int]]:
         """The numbers of the documents with each of these ids; an empty list for an id that is not here."""
         if self.facts.boundary is None:
             return {text: [] for text in ids}
-        starts, counts = offsets(self.shard_documents()), self.shard_documents()
+        starts, counts = self._doc_starts, self.shard_documents()
         places = self._names.locate(ids)
         return {
             text: [int(starts[shard]) + row for shard, row in found if row < counts[shard]]
@@ -281,10 +281,7 @@ class Store:
 
     def close(self) -> None:
         """Give maps and temporary files back now rather than when the store is collected."""
-        for name in ("table", "documents_table"):
-            with contextlib.suppress(KeyError):
-                table = self.__dict__.pop(name)
-                table.bins.close()
+        self._indices.clear()
         if self._scanned is not None:
             self._scanned.cleanup()
             self._scanned = None

@@ -1,0 +1,68 @@
+"""A small corpus of text, and `prepare` on it with the byte tokenizer unless a test says otherwise."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gristmill.recipe import Recipe, SourceOptions, StoreOptions
+from gristmill.run import prepare
+
+
+class Notes:
+    """A progress that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.total = self.done = 0
+
+    def start(self, what: str, total: int) -> None:
+        self.total, self.done = total, 0
+
+    def advance(self, amount: int) -> None:
+        self.done += amount
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def prepared(out: Path, *paths: Path | str, notes: Notes | None = None, overwrite: bool = False, **options: Any) -> Path:
+    """Prepare `paths` as the source `web` (or `sources`) into `out`; options of the store and of the recipe mixed."""
+    store = StoreOptions(**{name: options.pop(name) for name in ("tokens_per_shard", "val_fraction") if name in options})
+    sources = options.pop("sources", None) or [SourceOptions("web", [str(path) for path in paths])]
+    recipe = Recipe(str(out), sources, store=store, **{"tokenizer": "byte", **options})
+    prepare(recipe, overwrite=overwrite, progress=notes)
+    return out
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Callable[..., Path]:
+    """`make("out", path, ..., tokens_per_shard=, tokenizer=, ...)`: a store below the test's folder."""
+    return lambda out, *paths, **options: prepared(tmp_path / out, *paths, **options)
+
+
+@pytest.fixture
+def notes() -> Notes:
+    return Notes()
+
+
+@pytest.fixture
+def texts() -> list[str]:
+    """300 texts of 1 to 100 letters, with line ends, letters of several bytes and a forged EOS among them."""
+    rng = random.Random(0)
+    made = ["".join(rng.choices("abc é\n😀", k=rng.randint(1, 100))) for _ in range(298)]
+    return [*made, "one <|endoftext|> two", "<|endoftext|>"]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path, texts: list[str]) -> Path:
+    """The texts as files `000.txt`, `001.txt`, ..."""
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    for i, text in enumerate(texts):
+        (folder / f"{i:03d}.txt").write_text(text, encoding="utf-8", newline="")
+    return folder

@@ -1,0 +1,86 @@
+"""A plan's file finds its stores again, or says what is missing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gristmill as gm
+from gristmill.testing import tiny_store
+
+
+@pytest.fixture
+def plan_file(make: Callable[..., Path], corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A plan over the store `out`, opened by a relative path."""
+    make("out", corpus)
+    monkeypatch.chdir(tmp_path)
+    gm.Plan({"web": gm.open("out/train")}, seq_len=16, batch_size=4, seed=1).save("plan.json")
+    return tmp_path / "plan.json"
+
+
+def changed(plan_file: Path, change: Callable[[dict[str, Any]], None]) -> Path:
+    values = json.loads(plan_file.read_text())
+    change(values)
+    plan_file.write_text(json.dumps(values))
+    return plan_file
+
+
+def test_a_plan_loads_from_any_working_directory(plan_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = gm.load_plan(plan_file).fingerprint
+    monkeypatch.chdir("/")
+    assert gm.load_plan(plan_file).fingerprint == here
+
+
+def test_a_plan_over_a_bare_file_needs_its_dtype_again(tmp_path: Path) -> None:
+    tiny_store(tmp_path / "bare", shards=1)
+    store = gm.open(tmp_path / "bare" / "part-0.bin", dtype="uint16", eos=256)
+    plan = gm.Plan({"web": store}, seq_len=16, batch_size=4)
+    plan.save(tmp_path / "plan.json")
+    assert gm.load_plan(tmp_path / "plan.json", dtype="uint16", eos=256).fingerprint == plan.fingerprint
+
+
+def test_a_store_that_is_gone_is_named_with_its_source(plan_file: Path, tmp_path: Path) -> None:
+    shutil.rmtree(tmp_path / "out")
+    with pytest.raises(gm.ConfigError, match="source 'web' from out/train, which does not exist"):
+        gm.load_plan(plan_file)
+
+
+def test_another_store_in_its_place_is_refused(make: Callable[..., Path], plan_file: Path, corpus: Path) -> None:
+    make("out", corpus, overwrite=True, val_fraction=0.5)
+    with pytest.raises(gm.ConfigError, match="is not the store of the plan"):
+        gm.load_plan(plan_file)
+
+
+MISTAKES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
+    "unknown key": (lambda plan: plan.update(sed_len=8), "'sed_len'.*did you mean 'seq_len'"),
+    "unknown option": (lambda plan: plan["options"].update(cutt="pack"), "'cutt'.*did you mean 'cut'"),
+    "unknown key of a source": (lambda plan: plan["sources"]["web"].update(shard=1), "did you mean 'shards'"),
+    "no seq_len": (lambda plan: plan.pop("seq_len"), "lacks the key 'seq_len'"),
+    "no path": (lambda plan: plan["sources"]["web"].pop("path"), "lacks 'path' of its source 'web'"),
+    "another version": (lambda plan: plan.update(gristmill_plan=99), "version 99"),
+    "weights that do not add up": (lambda plan: plan.update(weights={"web": "0.7"}), "0.7"),
+    "an unknown source in the weights": (lambda plan: plan.update(weights={"wep": "1"}), "wep"),
+    "a size below 1": (lambda plan: plan.update(batch_size=0), "batch_size"),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_a_mistake_in_a_plan_is_named(plan_file: Path, case: str) -> None:
+    change, message = MISTAKES[case]
+    with pytest.raises(gm.ConfigError, match=message):
+        gm.load_plan(changed(plan_file, change))
+
+
+def test_a_missing_plan_is_named(tmp_path: Path) -> None:
+    with pytest.raises(gm.ConfigError, match=r"none.json cannot be read"):
+        gm.load_plan(tmp_path / "none.json")
+
+
+def test_a_batch_that_the_world_size_does_not_divide_is_refused(plan_file: Path) -> None:
+    with pytest.raises(gm.ConfigError, match="batch_size 4 .* cannot be split over 3 ranks"):
+        gm.Loader(gm.load_plan(plan_file), rank=0, world_size=3)

@@ -1,0 +1,78 @@
+"""Recipes from YAML: what they may say, and how a mistake in one is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import gristmill as gm
+from gristmill.recipe import read_recipe
+
+GOOD = """\
+out: {out}
+seed: 3
+sources:
+  - {{name: web, paths: ["{raw}/*.jsonl"], text: body, id: uid}}
+  - {{name: books, paths: {raw}/books}}
+tokenizer: byte
+store: {{tokens_per_shard: 100, val_fraction: 0}}
+on_error: skip
+"""
+
+
+def recipe(folder: Path, text: str) -> Path:
+    (folder / "recipe.yaml").write_text(text)
+    return folder / "recipe.yaml"
+
+
+def test_a_recipe_prepares_a_store(tmp_path: Path) -> None:
+    (tmp_path / "raw" / "books").mkdir(parents=True)
+    (tmp_path / "raw" / "a.jsonl").write_text('{"body": "from the web", "uid": "w1"}\n')
+    (tmp_path / "raw" / "books" / "b.txt").write_text("from a book")
+    gm.prepare(recipe(tmp_path, GOOD.format(out=tmp_path / "out", raw=tmp_path / "raw")))
+    store = gm.open(tmp_path / "out")
+    assert [(store.document(i).id, store.document(i).text) for i in range(2)] == [
+        ("w1", "from the web"),
+        ("books/b.txt", "from a book"),
+    ]
+
+
+MISTAKES = {
+    "no mapping": ("- a\n- b\n", "must be a mapping"),
+    "no YAML": ("out: [a\n", "is not YAML"),
+    "unknown key": ("out: a\nsources: [{name: a, paths: [b]}]\ntokenzier: byte\n", "did you mean 'tokenizer'"),
+    "unknown key of a source": ("out: a\nsources: [{name: a, pathes: [b]}]\n", "did you mean 'paths'"),
+    "unknown key of the store": ("out: a\nsources: [{name: a, paths: b}]\nstore: {tokens: 1}\n", "'tokens'"),
+    "no out": ("sources: [{name: a, paths: [b]}]\n", "lacks 'out'"),
+    "no sources": ("out: a\n", "lacks 'sources'"),
+    "sources as text": ("out: a\nsources: raw\n", "needs sources: a list"),
+    "a source as text": ("out: a\nsources: [raw]\n", "must be a mapping"),
+    "no paths": ("out: a\nsources: [{name: a, paths: []}]\n", "needs paths"),
+    "a number as path": ("out: a\nsources: [{name: a, paths: [1]}]\n", "needs paths"),
+    "a name twice": ("out: a\nsources: [{name: a, paths: b}, {name: a, paths: c}]\n", "the same name"),
+    "text as fraction": ("out: a\nsources: [{name: a, paths: b}]\nstore: {val_fraction: x}\n", "val_fraction"),
+    "fraction of 1": ("out: a\nsources: [{name: a, paths: b}]\nstore: {val_fraction: 1}\n", "val_fraction"),
+    "no tokens a shard": ("out: a\nsources: [{name: a, paths: b}]\nstore: {tokens_per_shard: 0}\n", "tokens_per_shard"),
+    "store as text": ("out: a\nsources: [{name: a, paths: b}]\nstore: big\n", "must be a mapping"),
+    "seed as text": ("out: a\nsources: [{name: a, paths: b}]\nseed: x\n", "seed"),
+    "unknown on_error": ("out: a\nsources: [{name: a, paths: b}]\non_error: ignore\n", "'raise' or 'skip'"),
+    "a rule of later versions": ("out: a\nsources: [{name: a, paths: b}]\ndedup: [exact: {}]\n", "cannot do yet"),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_a_mistake_is_named(tmp_path: Path, case: str) -> None:
+    text, message = MISTAKES[case]
+    with pytest.raises(gm.ConfigError, match=message):
+        read_recipe(recipe(tmp_path, text))
+
+
+def test_a_missing_recipe_is_named(tmp_path: Path) -> None:
+    with pytest.raises(gm.ConfigError, match=r"none.yaml cannot be read"):
+        gm.prepare(tmp_path / "none.yaml")
+
+
+def test_a_rule_that_is_left_empty_asks_for_nothing(tmp_path: Path) -> None:
+    made = read_recipe(recipe(tmp_path, "out: a\nsources: [{name: a, paths: b}]\nfilters: []\nclean:\n"))
+    assert made.sources[0].paths == ("b",)
