@@ -3,7 +3,6 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-PEERS := ai2-olmo-core==3.0.0 megatron-core==0.16.1
 
 .PHONY: demo test lint bench scale clean
 

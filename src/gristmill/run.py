@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import fcntl
+import functools
 import importlib.metadata
+import itertools
 import json
 import os
 import platform
 import tempfile
 import time
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -22,7 +24,7 @@ from gristmill.core.hashing import derive_key, hash64, mix64
 from gristmill.core.paths import atomic_file, disk_errors, write_atomic
 from gristmill.order.plan import Plan, read_plan
 from gristmill.recipe import Recipe, SourceOptions, read_recipe
-from gristmill.sources.base import InputFile, Mishaps, batches, expand
+from gristmill.sources.base import InputFile, Mishaps, RawDocument, batches, expand
 from gristmill.sources.jsonl import SUFFIXES, JsonlFields, read_jsonl
 from gristmill.sources.text import read_text
 from gristmill.store.boundaries import write_scanned_idx
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 
 
 _OWN_FILES = (MANIFEST, TOKENIZER, "inputs.parquet", "run.json", "report.html")
+_PROGRESS_BYTES = 1 << 20
 _OWN_PREFIXES = ("shard-", "pack-")
 _NOT_TEXT = {
     **dict.fromkeys((".gz", ".bz2", ".xz", ".zst", ".zip", ".tar"), "compressed"),
@@ -92,12 +95,14 @@ def prepare(
 def _inputs(root: Path, recipe: Recipe, progress: Progress) -> list[InputFile]:
     """The files to read, in order; what lies in the output's own places is output, even below an input folder."""
     files = [file for source in recipe.sources for file in expand(source.name, source.paths)]
-    places = {(root / split).resolve() for split in SPLITS}
-    own = {(root / name).resolve() for name in _OWN_FILES}
-    kept = [file for file in files if not {file.path.parent.resolve()} & places and file.path.resolve() not in own]
-    if len(kept) < len(files):
-        progress.note(f"{len(files) - len(kept):,} files of {root} itself were not read as input.")
-    return kept
+    here = root.resolve()
+    splits = {here / split for split in SPLITS}
+    real = functools.cache(Path.resolve)
+    own = {file for file in files if (folder := real(file.path.parent)) in splits
+           or (folder == here and file.path.name in _OWN_FILES)}  # fmt: skip
+    if own:
+        progress.note(f"{len(own):,} files of {root} itself were not read as input.")
+    return [file for file in files if file not in own]
 
 
 class _Preparation:
@@ -113,8 +118,9 @@ class _Preparation:
     def run(self, files: list[InputFile]) -> Manifest:
         self._progress.start("tokenising", sum(file.path.stat().st_size for file in files))
         try:
-            for file in files:
-                self._add_file(file)
+            for source, part in itertools.groupby(files, key=lambda file: file.source):
+                for batch in batches(source, self._read(part)):
+                    self._add_batch(source, batch)
             splits = {split: writer.finish() for split, writer in self._writers.items()}
         finally:
             for writer in self._writers.values():
@@ -124,14 +130,17 @@ class _Preparation:
         write_atomic(self._root / TOKENIZER, self._tokenizer.to_json())
         return self._manifest(splits)
 
-    def _add_file(self, file: InputFile) -> None:
-        left = file.path.stat().st_size
-        for batch in batches(file.source, _documents(file, self._source(file.source), self._mishaps)):
-            self._add_batch(file.source, batch)
-            done = min(left, batch.nbytes)
-            left -= done
-            self._progress.advance(done)
-        self._progress.advance(left)
+    def _read(self, files: Iterable[InputFile]) -> Iterator[RawDocument]:
+        """The documents of many files; progress is told about each MiB, and in the end every byte."""
+        for file in files:
+            left, pending = file.path.stat().st_size, 0
+            for document in _documents(file, self._source(file.source), self._mishaps):
+                yield document
+                pending += len(document.text)
+                if pending > _PROGRESS_BYTES:
+                    self._progress.advance(min(left, pending))
+                    left, pending = left - min(left, pending), 0
+            self._progress.advance(left)
 
     def _source(self, name: str) -> SourceOptions:
         return next(source for source in self._recipe.sources if source.name == name)
@@ -219,7 +228,7 @@ class Funnel:
         return [{"stage": "unreadable", "source": name, "documents": unreadable[name]} for name in lost] + rows
 
 
-def _documents(file: InputFile, source: SourceOptions, mishaps: Mishaps) -> Iterator[Any]:
+def _documents(file: InputFile, source: SourceOptions, mishaps: Mishaps) -> Iterator[RawDocument]:
     """The reader for a file, by its suffix."""
     suffix = file.path.suffix.lower()
     if suffix in _NOT_TEXT:

@@ -82,5 +82,5 @@ def test_a_missing_plan_is_named(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_the_world_size_does_not_divide_is_refused(plan_file: Path) -> None:
-    with pytest.raises(gm.ConfigError, match="batch_size 4 .* cannot be split over 3 ranks"):
+    with pytest.raises(gm.ConfigError, match=r"batch_size 4 .* cannot be split over 3 ranks"):
         gm.Loader(gm.load_plan(plan_file), rank=0, world_size=3)

@@ -34,17 +34,15 @@ def funnel(root: Path) -> dict[tuple[str, str], int]:
 # Tokens
 
 
-@pytest.mark.parametrize("tokenizer", ["byte", "gpt2"])
-def test_every_text_comes_back_from_its_tokens(make: Make, corpus: Path, texts: list[str], tokenizer: str) -> None:
-    root = make("out", corpus, tokenizer=tokenizer, val_fraction=0, tokens_per_shard=2000)
-    assert [document.text for document in documents(root)] == texts
-    assert [document.id for document in documents(root)] == [f"web/{i:03d}.txt" for i in range(len(texts))]
+def test_every_text_comes_back_from_its_tokens(whole_store: Path, texts: list[str]) -> None:
+    found = documents(whole_store)
+    assert [document.text for document in found] == texts
+    assert [document.id for document in found] == [f"web/{i:03d}.txt" for i in range(len(texts))]
 
 
-@pytest.mark.parametrize(("tokenizer", "eos"), [("byte", 256), ("gpt2", 50256)])
-def test_each_document_ends_with_the_only_eos_it_holds(make: Make, corpus: Path, tokenizer: str, eos: int) -> None:
-    root = make("out", corpus, tokenizer=tokenizer, val_fraction=0)
-    for document in documents(root):
+def test_each_document_ends_with_the_only_eos_it_holds(whole_store: Path) -> None:
+    eos = {"byte": 256, "gpt2": 50256}[whole_store.name]
+    for document in documents(whole_store):
         assert np.flatnonzero(document.tokens == eos).tolist() == [len(document.tokens) - 1]
 
 
@@ -54,12 +52,12 @@ def test_byte_tokens_are_the_bytes(make: Make, tmp_path: Path) -> None:
     assert np.fromfile(root / "train" / "shard-00000.bin", "<u2").tolist() == [0xC3, 0xA9, 10, 256]
 
 
-def test_a_tokenizer_file_gives_the_tokens_of_the_tokenizer_it_came_from(make: Make, corpus: Path) -> None:
-    named = make("named", corpus, tokenizer="gpt2")
-    filed = make("filed", corpus, tokenizer=str(named / "tokenizer.json"))
-    assert gm.open(named / "train").fingerprint == gm.open(filed / "train").fingerprint
-    assert manifest(named)["tokenizer"]["fingerprint"] == manifest(filed)["tokenizer"]["fingerprint"]
-    assert manifest(filed)["tokenizer"]["name"] == "named"  # the folder it lies in, as hubs lay them out
+def test_a_tokenizer_file_gives_the_tokens_of_the_tokenizer_it_came_from(
+    make: Make, whole_store: Path, corpus: Path
+) -> None:
+    filed = make("filed", corpus, tokenizer=str(whole_store / "tokenizer.json"), val_fraction=0, tokens_per_shard=1000)
+    assert gm.open(filed).fingerprint == gm.open(whole_store).fingerprint
+    assert manifest(filed)["tokenizer"] == manifest(whole_store)["tokenizer"]
 
 
 # Shards
@@ -68,7 +66,7 @@ def test_a_tokenizer_file_gives_the_tokens_of_the_tokenizer_it_came_from(make: M
 def test_no_shard_is_over_its_limit_and_none_could_take_the_next_document(make: Make, corpus: Path) -> None:
     root = make("out", corpus, tokens_per_shard=500, val_fraction=0)
     shards = manifest(root)["splits"]["train"]["shards"]
-    assert len(shards) > 20 and all(shard["tokens"] <= 500 for shard in shards)
+    assert len(shards) > 8 and all(shard["tokens"] <= 500 for shard in shards)
     firsts = np.cumsum([0, *(shard["documents"] for shard in shards)])
     store = gm.open(root)
     for shard, following in zip(shards, firsts[1:-1].tolist(), strict=False):
@@ -187,7 +185,7 @@ def test_progress_ends_at_the_size_of_the_input(make: Make, corpus: Path, tmp_pa
 def test_a_finished_store_is_kept_unless_overwrite_is_said(make: Make, corpus: Path) -> None:
     root = make("out", corpus)
     before = (root / "manifest.json").read_bytes()
-    with pytest.raises(gm.ConfigError, match="already holds a store.*--overwrite"):
+    with pytest.raises(gm.ConfigError, match=r"already holds a store.*--overwrite"):
         make("out", corpus, tokens_per_shard=100)
     assert (root / "manifest.json").read_bytes() == before and not verify(root).faults
 
@@ -210,7 +208,7 @@ def test_files_that_are_not_of_a_store_are_never_removed(make: Make, corpus: Pat
 def test_an_output_below_the_input_is_not_read_back(make: Make, corpus: Path, notes: Any) -> None:
     make("corpus/store", corpus, overwrite=True)
     root = make("corpus/store", corpus, overwrite=True, notes=notes)
-    assert funnel(root)["read", "web"] == 300
+    assert funnel(root)["read", "web"] == 120
     assert any("not read as input" in note for note in notes.notes)
 
 

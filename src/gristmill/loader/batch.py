@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.loader.buffers import Buffers
+from gristmill.loader.foresight import Foresight
 from gristmill.loader.pieces import Pieces, find_pieces
 from gristmill.order.permute import Ints
 from gristmill.order.phases import Segment
@@ -75,6 +76,7 @@ class Assembler:
         self._table = Table(stores, documents=self._by_piece or self._looks_up)
         self._eos = self._one_eos(masked)
         self._buffers = Buffers(keep_buffers)
+        self._foresight = Foresight(self._table)
 
     def _one_eos(self, padded: bool) -> int:
         """The token that padding and replaced documents become; needed only where there can be any."""
@@ -101,6 +103,7 @@ class Assembler:
         touched = self._table.shards_of(pieces.positions, pieces.lengths + pieces.follows)
         edges = np.searchsorted(pieces.rows, np.arange(len(group.steps) * rows + 1))
         with self._table.tokens(touched) as shards, self._documents(touched) as documents:
+            faults = self._foresight.announce(pieces)
             for i, step in enumerate(group.steps):
                 own = edges[i * rows : (i + 1) * rows + 1]
                 batch, merged = self._fill(group, pieces, own, shards, documents)
@@ -110,6 +113,7 @@ class Assembler:
                 batch["sample_ids"] = samples if len(samples) == rows else _padded(samples, rows)
                 padded = rows * group.segment.seq_len - int(part.lengths.sum())
                 yield batch, Tally(padded, int(part.truncated.sum()), merged)
+            self._foresight.look_back(faults)
 
     @contextlib.contextmanager
     def _documents(self, shards: Ints) -> Iterator[tuple[Any, ...]]:

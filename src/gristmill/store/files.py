@@ -82,7 +82,7 @@ def make_files(root: str | Path, rows: Sequence[tuple[str, int, int, int, str]])
 
 def joined(parts: Sequence[Files]) -> Files:
     """Several stores' files as one, by absolute names."""
-    names = [os.fsencode(os.path.abspath(part.path(i))) for part in parts for i in range(len(part))]
+    names = [os.fsencode(os.path.realpath(part.path(i))) for part in parts for i in range(len(part))]
     return Files(
         root="",
         names=np.array(names, dtype=np.bytes_),

@@ -74,7 +74,8 @@ def view(address: int, dtype: str, count: int) -> npt.NDArray[np.generic]:
 class Maps:
     """The maps of `count` files, made when first leased: `addresses[i]` is 0 until file i is mapped.
 
-    `path(i)` names file i, `size(i)` says how many bytes it must have (None: any). All files are of one kind.
+    `path(i)` names file i, `size(i)` says how many bytes it must have (None: any). With `random` a page fault reads
+    its own page only, not the megabytes around it.
     """
 
     def __init__(
@@ -83,13 +84,14 @@ class Maps:
         path: Callable[[int], str],
         size: Callable[[int], int | None],
         bound: int = MAX_MAPS,
+        random: bool = False,
     ) -> None:
         self.addresses = np.zeros(count, dtype=np.int64)
         self._sizes = np.zeros(count, dtype=np.int64)
         self._leases = np.zeros(count, dtype=np.int32)
         self._used = np.zeros(count, dtype=np.int64)
         self._clock = self._open = 0
-        self._path, self._size, self._bound = path, size, bound
+        self._path, self._size, self._bound, self._random = path, size, bound, random
         self._lock = threading.Lock()
         self._close = weakref.finalize(self, _unmap_all, self.addresses, self._sizes)
         # A fork may happen while a reader thread holds the lock; the child has no such thread to release it.
@@ -132,6 +134,8 @@ class Maps:
         if self._open >= self._bound:
             self._evict()
         address, size = map_file(self._path(file), self._size(file))
+        if self._random and size:
+            advise(address, size, mmap.MADV_RANDOM)
         self.addresses[file], self._sizes[file] = address, size
         self._open += size > 0
 

@@ -34,7 +34,7 @@ class Table:
         sizes = np.array([store.dtype.itemsize for store in stores], dtype=np.int64)
         self.itemsizes = np.repeat(sizes, shards)
         self.bases = self.starts[self._first]
-        self.bins = Maps(len(self.headers), self._bin_path, self._bin_size, max_maps)
+        self.bins = Maps(len(self.headers), self._bin_path, self._bin_size, max_maps, random=True)
         if documents:
             self._add_documents(max_maps)
 
@@ -69,6 +69,14 @@ class Table:
         if (last - first <= 1).all():
             return np.concatenate([first, last[last != first]])
         return np.unique(np.concatenate([np.arange(a, b + 1) for a, b in zip(first, last, strict=True)]))
+
+    def addresses_of(self, positions: Ints, lengths: Ints) -> tuple[Ints, Ints]:
+        """Where pieces lie in mapped memory, and their sizes in bytes; only the first shard of each counts."""
+        shard = np.searchsorted(self.starts, positions, side="right") - 1
+        inside = positions - self.starts[shard]
+        count = np.minimum(lengths, self.starts[shard + 1] - positions)
+        address = self.bins.addresses[shard] + self.headers[shard] + inside * self.itemsizes[shard]
+        return address, count * self.itemsizes[shard]
 
     def shards_of_documents(self, documents: Ints) -> Ints:
         """The shards that hold documents."""
