@@ -14,11 +14,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from contenders.registry import ENTRIES, YARDSTICK, Entry
+from contenders.registry import ENTRIES, YARDSTICK
 from harness import disk
 from harness.client import BENCHMARKS, ContenderError, WorkerProcess, end_with_workers
 from harness.corpus import TOKENS_PER_BATCH, Corpus
-from harness.machine import facts, read_ahead_kib
+from harness.machine import facts, load, read_ahead_kib
 from harness.pagecache import evict, resident
 from harness.progress import Progress
 from harness.render import table
@@ -62,7 +62,7 @@ def main() -> int:
         progress.say("making the corpus")
         corpus.make()
         measured = _measure(corpus.repeated(COPIES), progress)
-    machine["read_ahead_kib"] = read_ahead_kib(corpus.tokens_path)
+    machine |= {"load_after": load(), "read_ahead_kib": read_ahead_kib(corpus.tokens_path)}
     report = _write(measured, machine)
     print(report)
     return int(any(cold.error for cold in measured.values()))
@@ -70,16 +70,16 @@ def main() -> int:
 
 def _measure(corpus: Corpus, progress: Progress) -> dict[str, Cold]:
     """Probes and contenders in turns, each time from a cold file."""
-    entries = [entry for entry in ENTRIES if entry.name in CONTENDERS]
-    measured = {name: Cold() for name in (*PROBES, *CONTENDERS)}
+    loaders = {f"{e.name}, {s}": (e, s) for e in ENTRIES if e.name in CONTENDERS for s in e.settings}
+    measured = {name: Cold() for name in (*PROBES, *loaders)}
     for number in range(RUNS):
         progress.say(f"run {number + 1} of {RUNS}")
         for name, probe in PROBES.items():
             with _ColdFile(corpus.tokens_path, measured[name]):
                 measured[name].bytes_per_second.append(probe(corpus.tokens_path))
-        for entry in entries:
-            with _ColdFile(corpus.tokens_path, measured[entry.name]):
-                _load(measured[entry.name], entry, corpus)
+        for name, (entry, setting) in loaders.items():
+            with _ColdFile(corpus.tokens_path, measured[name]):
+                _load(measured[name], WorkerProcess(entry, setting, corpus), corpus)
     return measured
 
 
@@ -97,10 +97,10 @@ class _ColdFile:
         self.cold.resident_after.append(resident(self.path))
 
 
-def _load(cold: Cold, entry: Entry, corpus: Corpus) -> None:
+def _load(cold: Cold, worker: WorkerProcess, corpus: Corpus) -> None:
     try:
-        with WorkerProcess(entry, entry.settings[0], corpus) as worker:
-            worker.ask("hello", distribution=entry.distribution)  # the import is not timed
+        with worker:
+            worker.ask("hello", distribution=worker.entry.distribution)  # the import is not timed
             _serve(cold, worker, COLD_SHARE * corpus.tokens_path.stat().st_size)
     except ContenderError as error:
         cold.error = str(error)

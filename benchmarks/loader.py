@@ -13,7 +13,7 @@ import sys
 from contenders.registry import ENTRIES, YARDSTICK, Entry, Setting
 from harness.client import BENCHMARKS, ContenderError, WorkerProcess, end_with_workers
 from harness.corpus import BATCH_SIZE, SEED, SEQ_LEN, TOKENS, Corpus
-from harness.machine import facts
+from harness.machine import facts, load
 from harness.outcome import Outcome, as_data
 from harness.progress import Progress
 from harness.render import markdown
@@ -32,7 +32,7 @@ def main() -> int:
     machine = facts()
     with Progress() as progress:
         outcomes = _measure(_entries(arguments.only), Corpus(BENCHMARKS / "data"), timing, progress)
-    report = _write(outcomes, timing, machine)
+    report = _write(outcomes, timing, machine | {"load_after": load()})
     print(report)
     return int(any(outcome.errors for outcome in outcomes))
 

@@ -12,7 +12,7 @@ class Setting:
 
     def __str__(self) -> str:
         """As the report shows it."""
-        return f"{self.workers} workers" + (f", {self.threads} threads" if self.threads else "")
+        return f"{self.workers} workers, {self.threads} threads"
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,14 @@ def facts() -> dict[str, str | int | float]:
         "memory_gb": round(int(_field("/proc/meminfo", "MemTotal").split()[0]) / 2**20, 1),
         "kernel": platform.release(),
         "python": platform.python_version(),
-        "load_before": os.getloadavg()[0],
+        "load_before": load(),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes"),
     }
+
+
+def load() -> float:
+    """How many processes wanted a core over the last minute: more than the benchmark's own are company."""
+    return round(os.getloadavg()[0], 2)
 
 
 def read_ahead_kib(path: Path) -> int:

@@ -98,13 +98,14 @@ def _percent(ratio: float | None) -> str:
 
 
 def _targets(targets: list[dict[str, Any]]) -> list[str]:
-    return ["## Targets", "", *table(["target", "measured", "met"], [_target_row(t) for t in targets])]
+    return ["## Targets", "", *table(["target", "setting", "measured", "met"], [_target_row(t) for t in targets])]
 
 
 def _target_row(target: dict[str, Any]) -> Row:
+    head = [target["target"], target["setting"]]
     if target["met"] is None:
-        return [target["target"], "not measured", "-"]
-    return [target["target"], f"{target['measured']:.2f}", "yes" if target["met"] else "**no**"]
+        return [*head, "not measured", "-"]
+    return [*head, f"{target['measured']:.2f}", "yes" if target["met"] else "**no**"]
 
 
 def _settings(contenders: list[dict[str, Any]]) -> list[str]:

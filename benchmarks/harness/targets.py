@@ -35,25 +35,25 @@ TARGETS = (
 
 
 def judge(outcomes: list[Outcome]) -> list[dict[str, Any]]:
-    """Each target with what was measured; None where a side is missing."""
+    """Each target for each setting of its contender: the default must not hide behind a faster one."""
     by_name = {outcome.entry.name: outcome for outcome in outcomes}
-    return [_verdict(target, by_name) for target in TARGETS]
+    return [
+        _verdict(target, run, _best_rival(target, by_name))
+        for target in TARGETS
+        if target.contender in by_name
+        for run in by_name[target.contender].runs
+    ]
 
 
-def _verdict(target: Target, by_name: dict[str, Outcome]) -> dict[str, Any]:
-    measured = _measured(target, by_name)
+def _verdict(target: Target, run: Run, rival: Run | None) -> dict[str, Any]:
+    measured = ratio(run, rival) if rival else None
     met = None if measured is None else measured >= target.wanted
-    return {"target": str(target), "wanted": target.wanted, "measured": measured, "met": met}
+    return {"target": str(target), "setting": str(run.setting), "measured": measured, "met": met}
 
 
-def _measured(target: Target, by_name: dict[str, Outcome]) -> float | None:
-    # A target against several rivals says nothing while one of them is missing or failed.
-    if not by_name.keys() >= {target.contender, *target.rivals}:
+def _best_rival(target: Target, by_name: dict[str, Outcome]) -> Run | None:
+    """The fastest rival in its fastest setting; None while one of them is missing or failed."""
+    rivals = [by_name[name].best for name in target.rivals if name in by_name]
+    if len(rivals) < len(target.rivals) or not all(run.median for run in rivals):
         return None
-    rivals = [by_name[name].best for name in target.rivals]
-    slowest, fastest = min(rivals, key=_speed), max(rivals, key=_speed)
-    return ratio(by_name[target.contender].best, fastest) if slowest.median else None
-
-
-def _speed(run: Run) -> float:
-    return run.median
+    return max(rivals, key=lambda run: run.median)

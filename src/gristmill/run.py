@@ -22,6 +22,7 @@ import numpy as np
 from gristmill.core.errors import ConfigError, SourceError
 from gristmill.core.hashing import derive_key, hash64, mix64
 from gristmill.core.paths import atomic_file, disk_errors, write_atomic
+from gristmill.order.options import check_positive
 from gristmill.order.plan import Plan, read_plan
 from gristmill.recipe import Recipe, SourceOptions, read_recipe
 from gristmill.sources.base import InputFile, Mishaps, RawDocument, batches, expand
@@ -338,6 +339,7 @@ def _pinned_place(plan: Path, name: str, pin: Mapping[str, Any]) -> Path:
 
 def index(store: Store, seq_len: int, *, force: bool = False, progress: Progress | None = None) -> Path:
     """Build the pack index of a store for windows of `seq_len`, unless it is there; one process builds, others wait."""
+    check_positive(seq_len=seq_len)
     path = index_path(store, seq_len)
     progress = progress or Quiet()
     with only_builder(path):

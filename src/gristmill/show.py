@@ -80,7 +80,8 @@ def plain(text: str) -> str:
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """A table; numbers to the right."""
-    made = Table(title=Text(plain(title)), title_justify="left")
+    console.print(plain(title), soft_wrap=True)
+    made = Table()
     for i, name in enumerate(columns):
         numeric = all(isinstance(row[i], int | float) or row[i] == "" for row in rows)
         made.add_column(name, justify="right" if numeric and rows else "left")

@@ -29,5 +29,5 @@ def start() -> Start:
 def slow_input(tmp_path: Path) -> Path:
     """Text that makes a shard every 20 documents with --tokens-per-shard 1000: hundreds of files to sync."""
     path = tmp_path / "slow.jsonl"
-    path.write_text("".join(f'{{"text": "{f"document {i} " * 4}"}}\n' for i in range(3000)))
+    path.write_text("".join(f'{{"text": "{f"document {i} " * 4}"}}\n' for i in range(1500)))
     return path

@@ -64,7 +64,7 @@ def test_a_second_run_on_a_folder_is_told_of_the_first(start: Start, slow_input:
     os.kill(first.pid, signal.SIGCONT)
     assert second.returncode == 2 and "Another run is writing" in said
     assert first.wait() == 0, first.communicate()
-    assert gm.open(tmp_path / "out").num_documents > 2000
+    assert gm.open(tmp_path / "out").num_documents > 1000
 
 
 def test_an_interrupt_is_one_word_and_leaves_no_temporary_file(start: Start, slow_input: Path, tmp_path: Path) -> None:

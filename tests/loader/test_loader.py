@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import gristmill as gm
+from gristmill.loader.batch import Assembler
 from gristmill.testing import EOS, assert_equal_batches, random_documents, tiny_store
 
 KEYS = ("labels", "doc_ids", "position_ids", "cu_seqlens")
@@ -245,3 +246,14 @@ def test_document_keys_without_boundaries_name_the_command_that_builds_them(tmp_
     store = gm.open(tmp_path / "x.bin", dtype="uint16")
     with pytest.raises(gm.ConfigError, match=r"gristmill index .* --eos"):
         gm.Loader(gm.Plan({"x": store}, seq_len=8, batch_size=2), keys=("doc_ids",))
+
+
+def test_more_shards_than_maps_may_be_open_give_the_same_batches(tmp_path):
+    store = tiny_store(tmp_path, random_documents(300), shards=60)
+    plan = gm.Plan({"web": store}, seq_len=16, batch_size=4, steps=80)
+    whole = gm.Loader(plan, keys=KEYS, threads=0)
+    few = gm.Loader(plan, keys=KEYS, threads=3)
+    few._assembler = Assembler(plan, KEYS, None, keep_buffers=4, max_maps=5)
+    for step, batch in enumerate(few):
+        assert_equal_batches(batch, whole.batch(step), f"step {step}")
+    assert (few._assembler._table.bins.addresses != 0).sum() < 60

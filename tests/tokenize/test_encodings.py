@@ -75,9 +75,7 @@ def test_split_patterns_agree_with_tiktoken(name: str, eos: int, size: int) -> N
     assert tokenizer.decode([tokenizer.eos]) == "<|endoftext|>"
 
 
-def test_without_network_or_cache_the_error_says_what_to_bring(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_without_network_or_cache_the_error_says_what_to_bring(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def offline(path: str) -> bytes:
         raise ConnectionError("no network in this test")
 

@@ -40,9 +40,7 @@ def reference(gpt2: Tokenizer) -> tiktoken.Encoding:
     letters = HFTokenizer.from_str(gpt2.to_json()).get_vocab()
     to_byte = {letter: byte for byte, letter in enumerate(byte_letters())}
     ranks = {bytes(to_byte[c] for c in t): i for t, i in letters.items() if i != 50256}
-    return tiktoken.Encoding(
-        "reference", pat_str=openai_public.r50k_pat_str, mergeable_ranks=ranks, special_tokens={}
-    )
+    return tiktoken.Encoding("reference", pat_str=openai_public.r50k_pat_str, mergeable_ranks=ranks, special_tokens={})
 
 
 class TestGpt2:
@@ -66,9 +64,7 @@ class TestGpt2:
 
     @settings(max_examples=300, deadline=None)
     @given(texts=st.lists(st.text(st.characters(codec="utf-8")), max_size=5))
-    def test_equals_tiktoken_on_any_text(
-        self, gpt2: Tokenizer, reference: tiktoken.Encoding, texts: list[str]
-    ) -> None:
+    def test_equals_tiktoken_on_any_text(self, gpt2: Tokenizer, reference: tiktoken.Encoding, texts: list[str]) -> None:
         assert rows(gpt2, texts) == [reference.encode_ordinary(text) for text in texts]
 
     @settings(max_examples=300, deadline=None)

@@ -29,7 +29,7 @@ def disk_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise EngineError(f"The disk is full while writing {path}: free some space and run again.") from error
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.EFBIG, errno.EIO):
             raise EngineError(f"{path} cannot be written ({error.strerror}): choose another place.") from error
         raise
 

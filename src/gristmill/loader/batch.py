@@ -17,6 +17,7 @@ from gristmill.loader.pieces import Pieces, find_pieces
 from gristmill.order.permute import Ints
 from gristmill.order.phases import Segment
 from gristmill.order.plan import Plan
+from gristmill.store.maps import MAX_MAPS
 from gristmill.store.table import Table
 
 Batch = dict[str, npt.NDArray[Any]]
@@ -63,7 +64,9 @@ class Tally:
 class Assembler:
     """Builds the batches of a plan with the keys asked for. Safe to call from many threads."""
 
-    def __init__(self, plan: Plan, keys: Sequence[str], max_docs: int | None, keep_buffers: int) -> None:
+    def __init__(
+        self, plan: Plan, keys: Sequence[str], max_docs: int | None, keep_buffers: int, max_maps: int = MAX_MAPS
+    ) -> None:
         check_keys(keys)
         cut = plan.options.cut
         self._plan, self._max_docs, self._by_piece = plan, max_docs, cut in ("pack", "pad")
@@ -73,7 +76,7 @@ class Assembler:
         )
         self._looks_up = not self._by_piece and any(key in _NEED_DOCUMENTS for key in keys)
         stores: Any = [source.store for source in plan.sources]
-        self._table = Table(stores, documents=self._by_piece or self._looks_up)
+        self._table = Table(stores, documents=self._by_piece or self._looks_up, max_maps=max_maps)
         self._eos = self._one_eos(masked)
         self._buffers = Buffers(keep_buffers)
         self._foresight = Foresight(self._table)

@@ -7,11 +7,12 @@ when only the pool refers to it: every view, tensor or DLPack capsule made from 
 from __future__ import annotations
 
 import sys
-import threading
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from gristmill.core.locks import Lock
 
 # The pool's own list, the loop variable and getrefcount's argument.
 _UNSHARED = 3
@@ -22,7 +23,7 @@ class Buffers:
 
     def __init__(self, keep: int) -> None:
         self._keep = keep
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._arrays: dict[tuple[Any, ...], list[npt.NDArray[Any]]] = {}
 
     def empty(self, name: str, shape: tuple[int, ...], dtype: Any) -> npt.NDArray[Any]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-
+from gristmill.core.locks import Lock
 from gristmill.order.permute import Ints
 from gristmill.order.plan import Plan
 
@@ -17,7 +16,7 @@ class OrderAhead:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._blocks: dict[int, Ints] = {}
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def samples(self, steps: range) -> Ints:
         """The rows of consecutive steps of one segment. A single step is computed alone: random access stays quick."""

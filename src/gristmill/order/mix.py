@@ -11,6 +11,7 @@ slots are labelled by a permutation; the j-th slot of source k, in slot order, t
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -75,16 +76,10 @@ class Mix:
     block: int
     key: int
 
-    @functools.cached_property
-    def _cumulative(self) -> tuple[Fraction, ...]:
-        sums = [Fraction(0)]
-        for weight in self.weights:
-            sums.append(sums[-1] + weight)
-        return tuple(sums)
-
     def before_block(self, b: int) -> Ints:
         """N_k(b) for every source k: samples given by the first `b` blocks."""
-        floors = [c.numerator * b * self.block // c.denominator for c in self._cumulative]
+        sums = itertools.accumulate(self.weights, initial=Fraction(0))
+        floors = [c.numerator * b * self.block // c.denominator for c in sums]
         edges = np.array(floors, dtype=np.int64)
         return edges[1:] - edges[:-1]
 

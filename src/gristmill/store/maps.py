@@ -12,7 +12,6 @@ import contextlib
 import ctypes
 import mmap
 import os
-import threading
 import weakref
 from collections.abc import Callable, Iterator
 
@@ -20,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gristmill.core.errors import StoreError
+from gristmill.core.locks import Lock
 
 MAX_MAPS = 16_384
 _MAP_FAILED = ctypes.c_void_p(-1).value
@@ -92,10 +92,8 @@ class Maps:
         self._used = np.zeros(count, dtype=np.int64)
         self._clock = self._open = 0
         self._path, self._size, self._bound, self._random = path, size, bound, random
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._close = weakref.finalize(self, _unmap_all, self.addresses, self._sizes)
-        # A fork may happen while a reader thread holds the lock; the child has no such thread to release it.
-        _after_fork.add(self)
 
     @contextlib.contextmanager
     def leased(self, files: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
@@ -157,15 +155,3 @@ def _unmap_all(addresses: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]) -
     for file in np.flatnonzero(addresses):
         unmap(int(addresses[file]), int(sizes[file]))
     addresses[:] = sizes[:] = 0
-
-
-_after_fork: weakref.WeakSet[Maps] = weakref.WeakSet()
-
-
-def _renew_locks() -> None:
-    for maps in _after_fork:
-        maps._lock = threading.Lock()
-        maps._leases[:] = 0
-
-
-os.register_at_fork(after_in_child=_renew_locks)

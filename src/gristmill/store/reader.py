@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import os
 import tempfile
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ import numpy.typing as npt
 
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.core.hashing import fingerprint
+from gristmill.core.locks import Lock
 from gristmill.store.documents import NamedDocuments, NumberedDocuments
 from gristmill.store.files import Files, Ints, sampled_checksum
 from gristmill.store.idx import Idx, read_header
@@ -69,7 +69,7 @@ class Store:
         self.eos, self.owned = facts.eos, facts.owned
         self._starts = offsets(files.tokens)
         self._names = NamedDocuments(files) if facts.owned else NumberedDocuments(files)
-        self._lock = threading.RLock()
+        self._lock = Lock()
         self._scanned: tempfile.TemporaryDirectory[str] | None = None
         self._packs: dict[int, PackIndex] = {}
         self._fingerprints: dict[int, str] = {}

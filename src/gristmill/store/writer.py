@@ -5,6 +5,7 @@ Memory: one shard's document rows (about 100 bytes a document) and one write buf
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,7 +119,8 @@ class _Shard:
         )
 
     def abandon(self) -> None:
-        self._file.close()
+        with contextlib.suppress(OSError):  # closing writes what a full disk did not take: the first error counts
+            self._file.close()
         self._temporary.unlink(missing_ok=True)
 
 

@@ -1,0 +1,158 @@
+"""The pack index: whole documents, nothing lost, bounded, built once."""
+
+import multiprocessing
+import os
+
+import numpy as np
+import pytest
+
+import gristmill as gm
+from gristmill.order.pack import RANGE_DOCUMENTS, pack_range
+from gristmill.store.index import index_path
+from gristmill.testing import random_documents, tiny_store
+
+
+@pytest.fixture
+def store(tmp_path):
+    return tiny_store(tmp_path / "web", random_documents(500, seed=4), shards=3)
+
+
+def covered(store, index, bins):
+    """How often each token is in one of the bins, and how full each bin is."""
+    counts, fills = np.zeros(store.num_tokens, dtype=int), []
+    for b in range(bins):
+        pieces = index.pieces(b)
+        for document, start, end in pieces:
+            first, _ = store.document_span(document)
+            counts[first + start : first + end] += 1
+        fills.append(sum(end - start for _, start, end in pieces))
+    return counts, np.array(fills)
+
+
+@pytest.mark.parametrize("seq_len", [4, 16, 64, 1000])
+def test_every_token_is_in_exactly_one_bin_and_no_bin_overflows(store, seq_len):
+    gm.index(store, seq_len=seq_len)
+    index = store.pack_index(seq_len)
+    counts, fills = covered(store, index, index.bins_in(3))
+    assert (counts == 1).all()
+    assert fills.min() > 0
+    assert fills.max() <= seq_len
+
+
+def test_documents_that_fit_a_window_are_never_split(store):
+    gm.index(store, seq_len=64)
+    index = store.pack_index(64)
+    seen = {}
+    for b in range(index.bins_in(3)):
+        for document, start, end in index.pieces(b):
+            seen.setdefault(document, []).append((start, end))
+    for document, pieces in seen.items():
+        first, last = store.document_span(document)
+        if last - first <= 64:
+            assert pieces == [(0, last - first)]
+        else:
+            assert sorted(pieces)[0] == (0, 64)
+            assert len(pieces) == -(-(last - first) // 64)
+
+
+def test_packing_wastes_little(store):
+    gm.index(store, seq_len=256)
+    bins = store.pack_index(256).bins_in(3)
+    assert store.num_tokens / (bins * 256) > 0.95
+
+
+def test_bins_of_a_document_are_those_that_hold_it(store):
+    gm.index(store, seq_len=16)
+    index = store.pack_index(16)
+    by_document = {}
+    for b in range(index.bins_in(3)):
+        for document, _, _ in index.pieces(b):
+            by_document.setdefault(document, []).append(b)
+    assert {d: sorted(index.bins_of(d)) for d in range(store.num_documents)} == by_document
+
+
+def test_ranges_bound_the_work_and_join_without_a_gap():
+    lengths = np.random.default_rng(0).integers(1, 90, 1000)
+    full, order, starts = (np.zeros(1000, dtype=np.uint32) for _ in range(3))
+    windows, pieces, bins = pack_range(lengths, 32, full, order, starts)
+    assert windows == (lengths // 32).sum()
+    assert pieces == (lengths % 32 > 0).sum()
+    assert sorted(order[:pieces].tolist()) == np.flatnonzero(lengths % 32).tolist()
+    sizes = np.add.reduceat((lengths % 32)[order[:pieces]], starts[:bins])
+    assert sizes.max() <= 32
+    assert RANGE_DOCUMENTS == 65_536  # part of every pack plan's fingerprint
+
+
+def test_many_ranges_pack_like_one_after_another(tmp_path, monkeypatch):
+    monkeypatch.setattr("gristmill.order.pack.RANGE_DOCUMENTS", 37)
+    store = tiny_store(tmp_path, random_documents(500, seed=4), shards=2)
+    gm.index(store, seq_len=16)
+    counts, _ = covered(store, store.pack_index(16), store.pack_index(16).bins_in(2))
+    assert (counts == 1).all()
+
+
+def test_the_index_takes_at_most_16_bytes_a_document(tmp_path):
+    store = tiny_store(tmp_path, random_documents(20_000, mean_tokens=3), shards=1)
+    size = os.path.getsize(gm.index(store, seq_len=64))
+    assert size <= 16 * store.num_documents
+
+
+def test_a_store_that_grew_keeps_its_bins_and_asks_for_a_new_index(tmp_path):
+    store = tiny_store(tmp_path, random_documents(300), shards=3)
+    paths = [tmp_path / f"part-{i}.bin" for i in range(3)]
+    first = gm.open(paths[:2], dtype="uint16", eos=256)
+    gm.index(first, seq_len=16)
+    plan = gm.Plan({"web": first}, seq_len=16, batch_size=4, options=gm.PlanOptions(cut="pack"))
+    with pytest.raises(gm.ConfigError, match="covers 2 of 3 shards"):
+        gm.Plan({"web": store}, seq_len=16, batch_size=4, options=gm.PlanOptions(cut="pack"))
+    gm.index(store, seq_len=16, force=True)
+    grown = gm.open(paths, dtype="uint16", eos=256)
+    assert gm.Plan.from_json(plan.to_json(), {"web": grown}).fingerprint == plan.fingerprint
+
+
+def test_an_index_of_another_store_is_refused(store, tmp_path):
+    path = gm.index(store, seq_len=16)
+    other = tiny_store(tmp_path / "other", random_documents(500, seed=9), shards=3)
+    index_path(other, 16).write_bytes(path.read_bytes())
+    with pytest.raises(gm.ConfigError, match="built for another store"):
+        other.pack_index(16)
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: b"x" + data[1:]])
+def test_a_damaged_index_is_refused(store, damage):
+    path = gm.index(store, seq_len=16)
+    path.write_bytes(damage(path.read_bytes()))
+    fresh = gm.open([store.files.path(i) for i in range(3)], dtype="uint16", eos=256)
+    with pytest.raises(gm.StoreError, match="gristmill index --force"):
+        fresh.pack_index(16)
+
+
+def test_equal_stores_give_equal_indices(store, tmp_path):
+    again = tiny_store(tmp_path / "again", random_documents(500, seed=4), shards=3)
+    assert gm.index(store, seq_len=16).read_bytes() == gm.index(again, seq_len=16).read_bytes()
+
+
+def test_an_index_may_live_in_a_folder_of_its_own(store, tmp_path):
+    paths = [store.files.path(i) for i in range(3)]
+    apart = gm.open(paths, dtype="uint16", eos=256, index_dir=tmp_path / "indices")
+    assert gm.index(apart, seq_len=16).parent == tmp_path / "indices"
+    assert apart.pack_index(16).bins_in(3) > 0
+
+
+def _build(paths, queue):
+    store = gm.open(paths, dtype="uint16", eos=256)
+    path = gm.index(store, seq_len=16)
+    queue.put((store.pack_index(16).bins_in(3), os.stat(path).st_ino))
+
+
+def test_of_many_ranks_one_builds_and_the_others_wait(store):
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    paths = [store.files.path(i) for i in range(3)]
+    ranks = [context.Process(target=_build, args=(paths, queue)) for _ in range(3)]
+    for rank in ranks:
+        rank.start()
+    results = {queue.get(timeout=120) for _ in ranks}
+    for rank in ranks:
+        rank.join()
+    assert len(results) == 1  # one file, never replaced by a second builder
