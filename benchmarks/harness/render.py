@@ -98,7 +98,8 @@ def _percent(ratio: float | None) -> str:
 
 
 def _targets(targets: list[dict[str, Any]]) -> list[str]:
-    return ["## Targets", "", *table(["target", "setting", "measured", "met"], [_target_row(t) for t in targets])]
+    head = ["target", "setting", "measured", "met"]
+    return ["## Targets", "", *table(head, [_target_row(target) for target in targets])]
 
 
 def _target_row(target: dict[str, Any]) -> Row:

@@ -113,10 +113,17 @@ class Loader:
         return max(1, min(_MAX_GROUP, steps // (2 * self._threads))), max(self._threads, min(2 * self._threads, steps))
 
     def _groups(self, step: int) -> Iterator[range]:
-        """The served steps from `step` on, in groups that cross neither a phase nor a skipped step."""
-        total = self.plan.total_steps
-        while (step := self.plan.skips.next_served(step)) != total and (total is None or step < total):
-            end = step + self._group_size(step)[0]
+        """The served steps from `step` on, in groups that cross neither a phase nor a skipped step.
+
+        The first group is one step and the next ones double, so that the first batch waits for no other.
+        """
+        total, size = self.plan.total_steps, 1
+        while True:
+            step = self.plan.skips.next_served(step)
+            if total is not None and step >= total:
+                return
+            end = step + min(size, self._group_size(step)[0])
+            size *= 2
             segment_end = self.plan.segment(step).to_step
             end = end if segment_end is None else min(end, segment_end)
             yield range(step, self.plan.skips.first_skipped(step, end))

@@ -62,24 +62,24 @@ def _stretches(plan: Plan, table: Table, segment: Segment, samples: Ints) -> Pie
 
 def _documents(table: Table, samples: Ints, seq_len: int) -> Pieces:
     """pad: one document a row."""
-    spans = _spans(table, table.doc_bases[samples[:, 0]] + samples[:, 2])
-    whole = spans[:, 1] - spans[:, 0]
+    first, end = _spans(table, table.doc_bases[samples[:, 0]] + samples[:, 2])
+    whole = end - first
     lengths = np.minimum(whole, seq_len)
     rows, zeros = np.arange(len(samples)), np.zeros(len(samples), dtype=np.int64)
-    return Pieces(rows, zeros, spans[:, 0], lengths, whole > seq_len, whole - lengths)
+    return Pieces(rows, zeros, first, lengths, whole > seq_len, whole - lengths)
 
 
 def _bins(plan: Plan, table: Table, samples: Ints, seq_len: int) -> Pieces:
     """pack: the documents of one bin a row, side by side."""
     rows, documents, windows = _bin_documents(plan, table, samples, seq_len)
-    spans = _spans(table, documents)
-    whole = spans[:, 1] - spans[:, 0]
+    first, end = _spans(table, documents)
+    whole = end - first
     start = np.where(windows < 0, whole // seq_len, windows) * seq_len
     lengths = np.minimum(whole - start, seq_len)
     ends = np.cumsum(lengths)
     row_starts = np.append(0, ends)[np.searchsorted(rows, rows)]
     columns = ends - lengths - row_starts
-    return Pieces(rows, columns, spans[:, 0] + start, lengths, start + lengths < whole, np.zeros_like(rows))
+    return Pieces(rows, columns, first + start, lengths, start + lengths < whole, np.zeros_like(rows))
 
 
 def _bin_documents(plan: Plan, table: Table, samples: Ints, seq_len: int) -> tuple[Ints, Ints, Ints]:
@@ -97,11 +97,11 @@ def _bin_documents(plan: Plan, table: Table, samples: Ints, seq_len: int) -> tup
     return rows[by_row], documents[by_row], windows[by_row]
 
 
-def _spans(table: Table, documents: Ints) -> Ints:
-    """[start, end) of documents, both counted through the whole table."""
+def _spans(table: Table, documents: Ints) -> tuple[Ints, Ints]:
+    """The first token of documents and the one after the last, both counted through the whole table."""
     from gristmill.store.kernels import document_spans
 
     spans = np.empty((len(documents), 2), dtype=np.int64)
     with table.documents(table.shards_of_documents(documents)) as (doc_starts, addresses, pointers_at, marks_at):
         document_spans(table.starts, table.itemsizes, doc_starts, addresses, pointers_at, marks_at, documents, spans)
-    return spans
+    return np.ascontiguousarray(spans[:, 0]), np.ascontiguousarray(spans[:, 1])

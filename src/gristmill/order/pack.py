@@ -17,8 +17,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numba import types
 
-from gristmill.core.compiled import compiled
+from gristmill.core.compiled import compiled, entry
 
 RANGE_DOCUMENTS = 65_536
 # Part of every plan's fingerprint under cut="pack": raise it with any change of the result.
@@ -85,11 +86,12 @@ def _place(documents: Any, lengths: Any, seq_len: int) -> Any:
         size = lengths[documents[p]] % seq_len
         free = _smallest_at_least(tree, size)
         if free < 0:
-            chosen, free, bins = bins, seq_len, bins + 1
+            newest[seq_len], older[bins], free = bins, -1, seq_len
+            bins += 1
         else:
-            chosen = newest[free]
-            newest[free] = older[chosen]
             _add(tree, free, -1)
+        chosen = newest[free]
+        newest[free] = older[chosen]
         bin_of[p] = chosen
         if free > size:
             older[chosen], newest[free - size] = newest[free - size], chosen
@@ -97,7 +99,10 @@ def _place(documents: Any, lengths: Any, seq_len: int) -> Any:
     return bin_of, bins
 
 
-@compiled
+_INTS, _SHORTS = types.int64[::1], types.uint32[::1]
+
+
+@entry(types.UniTuple(types.int64, 3)(_INTS, types.int64, *[_SHORTS] * 3))
 def pack_range(lengths: Any, seq_len: int, full_before: Any, order: Any, piece_starts: Any) -> Any:
     """Fill the three columns for one range of documents; returns its full windows, remainders and packed bins."""
     full = 0

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from gristmill.core.errors import StoreError
 from gristmill.store.files import Files, Ints
-from gristmill.store.format import IDS_HEADER, IDS_MAGIC, hash_ids
-from gristmill.store.maps import map_file, unmap, view
+from gristmill.store.format import IDS_HEADER, hash_ids
 from gristmill.store.table import offsets
 
 DOCS_SUFFIX, IDS_SUFFIX = ".docs.parquet", ".ids"
+Hashes = npt.NDArray[Any]
+_SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
 
 class NamedDocuments:
@@ -33,22 +36,19 @@ class NamedDocuments:
         table = self._row_group(shard, group)
         return {name: table.column(name)[row - int(starts[group])].as_py() for name in table.column_names}
 
-    def rows_of(self, shard: int, hashes: np.ndarray[Any, Any]) -> list[tuple[int, int]]:
+    def rows_of(self, shard: int, hashes: Hashes) -> list[tuple[int, int]]:
         """(which hash, row) for each of the hashed ids that the shard may hold."""
-        address, size = map_file(self._files.sibling(shard, IDS_SUFFIX))
+        path, count = self._files.sibling(shard, IDS_SUFFIX), int(self._files.documents[shard])
         try:
-            head = view(address, "u1", IDS_HEADER).tobytes() if size >= IDS_HEADER else b""
-            count = int.from_bytes(head[8:16], "little")
-            if head[:8] != IDS_MAGIC or size != IDS_HEADER + 12 * count:
-                raise StoreError(f"{self._files.sibling(shard, IDS_SUFFIX)} is damaged: make the store again.")
-            known = view(address + IDS_HEADER, "<u8", count)
-            rows = view(address + IDS_HEADER + 8 * count, "<u4", count)
-            left = np.searchsorted(known, hashes, side="left")
-            right = np.searchsorted(known, hashes, side="right") if (left < count).any() else left
-            spans = zip(left.tolist(), right.tolist(), strict=True)
-            return [(i, int(rows[j])) for i, (a, b) in enumerate(spans) for j in range(a, b)]
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise StoreError(f"{path} cannot be opened ({error.strerror}): bring the file back.") from error
+        try:
+            return [(i, row) for i, wanted in enumerate(hashes.tolist()) for row in _rows(fd, count, wanted)]
+        except ValueError as error:
+            raise StoreError(f"{path} is damaged ({error}): make the store again.") from error
         finally:
-            unmap(address, size)
+            os.close(fd)
 
     def locate(self, ids: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
         """For each id the (shard, row) of its documents: one bisection a shard, then the id itself is compared."""
@@ -77,6 +77,29 @@ class NamedDocuments:
     def _read_row_group(self, shard: int, group: int) -> Any:
         with self._open(shard) as file:
             return file.read_row_group(group, use_threads=False)
+
+
+def _rows(fd: int, count: int, wanted: int) -> list[int]:
+    """The rows with one hash. Hashes are spread evenly, so one read around the place where it should be is enough."""
+    guess, reach = wanted * count >> 64, 64 + 10 * math.isqrt(count)
+    low, high = max(guess - reach, 0), min(guess + reach, count)
+    known = _read(fd, IDS_HEADER + 8 * low, "<u8", high - low)
+    if count and ((low and known[0] >= wanted) or (high < count and known[-1] <= wanted)):
+        low, known = 0, _read(fd, IDS_HEADER, "<u8", count)
+    first, last = (int(np.searchsorted(known, np.uint64(wanted), side)) for side in _SIDES)
+    if first == last:
+        return []
+    rows: list[int] = _read(fd, IDS_HEADER + 8 * count + 4 * (low + first), "<u4", last - first).tolist()
+    return rows
+
+
+def _read(fd: int, at: int, dtype: str, count: int) -> Hashes:
+    """`count` numbers at byte `at` of a file."""
+    size = np.dtype(dtype).itemsize * count
+    data = os.pread(fd, size, at)
+    if len(data) != size:
+        raise ValueError(f"it ends before byte {at + size:,}")
+    return np.frombuffer(data, dtype)
 
 
 class NumberedDocuments:

@@ -16,7 +16,7 @@ import numpy as np
 from numba import carray, types
 from numba.extending import intrinsic
 
-from gristmill.core.compiled import compiled
+from gristmill.core.compiled import compiled, entry
 
 
 def _pointer_to(typing_context: Any, address: Any, dtype: Any) -> Any:
@@ -101,7 +101,11 @@ def _document_start(address: int, pointers_at: int, marks_at: int, itemsize: int
     return _int64_at(address + pointers_at + 8 * sequence) // itemsize
 
 
-@compiled
+_INTS, _TABLE = types.int64[::1], types.int64[:, ::1]
+_MAPPED, _MAPPED_SHORT = (types.Array(kind, 1, "C", readonly=True) for kind in (types.int64, types.uint32))
+
+
+@entry(types.void(*[_INTS] * 7, _TABLE))
 def document_spans(
     starts: Any,
     itemsizes: Any,
@@ -245,7 +249,16 @@ def _fill_labels(
         copy_tokens(starts, addresses, headers, itemsizes, position + end - first, labels[row, end - 1 : end])
 
 
-@compiled
+_SHARDS = types.UniTuple(_INTS, 4)
+_SHORT_TABLE, _MASK_TABLE = types.int32[:, ::1], types.boolean[:, ::1]
+
+
+@entry(
+    types.int64(
+        _SHARDS, _SHARDS, *[_INTS] * 4, types.boolean[::1], types.boolean, types.int64,
+        _TABLE, _TABLE, _MASK_TABLE, *[_SHORT_TABLE] * 3,
+    )
+)  # fmt: skip
 def assemble(
     shards: Any, documents: Any, edges: Any, columns: Any, positions: Any, lengths: Any, follows: Any,
     by_piece: bool, eos: int,
@@ -305,7 +318,7 @@ def _last_at_most(values: Any, wanted: int) -> Any:
     return low
 
 
-@compiled
+@entry(types.int64(*[_MAPPED] * 4, *[_MAPPED_SHORT] * 3, *[_INTS] * 4))
 def bin_pieces(
     range_bins: Any, range_docs: Any, range_full: Any, range_pieces: Any,
     full_before: Any, order: Any, piece_starts: Any, bins: Any, rows: Any, documents: Any, windows: Any,
