@@ -31,7 +31,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     try:
         _refuse_unknown(chosen.parser, unknown)
-        return int(chosen.run(chosen) or 0)
+        code = int(chosen.run(chosen) or 0)
+        sys.stdout.flush()
+        return code
     except GristmillError as error:
         print(f"gristmill: {error}", file=sys.stderr)
         return error.exit_code
@@ -236,7 +238,7 @@ def _run_inspect(chosen: argparse.Namespace) -> None:
     path = Path(chosen.path)
     if not path.exists():
         raise ConfigError(f"{path} does not exist.")
-    if path.suffix == ".json" and path.name != "manifest.json":
+    if path.suffix == ".json" and path.name != "manifest.json" and path.is_file():
         show.show_json_file(path, chosen)
         return
     path = path.parent if path.name == "manifest.json" else path

@@ -95,7 +95,7 @@ def _show_step(plan: Plan) -> None:
     shapes = ", ".join(f"{key} {array.dtype}{list(array.shape)}" for key, array in batch.items())
     console.print(shapes)
     document = plan.trace(123)[0].doc_id
-    steps = ", ".join(str(seen.step) for seen in plan.find(document)[:8])
+    steps = ", ".join(dict.fromkeys(str(seen.step) for seen in plan.find(document)[:8]))
     console.print(f"and back: {document!r} is seen in steps {steps} …")
 
 

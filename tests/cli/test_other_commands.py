@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -150,3 +153,19 @@ def test_export_as_a_process_prints_what_it_linked(gristmill: Command, store: Pa
     ran = gristmill("export", store, "--to", "megatron", "--out", tmp_path / "out")
     assert "linked   train-00000_text_document.bin" in ran.out
     assert "--to" in gristmill("export", store, "--out", tmp_path / "more", code=2).said
+
+
+def test_what_only_the_machine_can_say_is_one_sentence_and_exit_1(call: Command, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a")
+    ran = call("prepare", tmp_path / "a.txt", "--out", tmp_path / "a.txt" / "below", "--tokenizer", "byte", code=1)
+    assert "The machine failed: Not a directory" in ran.said
+
+
+@pytest.mark.parametrize("json_wanted", [(), ("--json",)])
+def test_a_reader_that_goes_away_is_no_error_to_print(store: Path, json_wanted: tuple[str, ...]) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    command = [sys.executable, "-m", "gristmill.cli", "inspect", str(store), *json_wanted]
+    done = subprocess.run(command, stdout=write_end, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(write_end)
+    assert (done.returncode, done.stderr) == (1, "")
