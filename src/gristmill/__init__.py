@@ -21,10 +21,11 @@ if TYPE_CHECKING:
         StateError,
         StoreError,
     )
+    from gristmill.indexing import index
     from gristmill.loader.loader import Loader
     from gristmill.order.options import Exclude, Phase, PlanOptions, Skip
     from gristmill.order.plan import Plan
-    from gristmill.run import index, load_plan, prepare
+    from gristmill.run import load_plan, prepare
     from gristmill.store.opening import open_store as open
 
 # Each name is imported when it is first used: `import gristmill` alone costs a few milliseconds.
@@ -35,7 +36,8 @@ _HOMES = {
     "Loader": "loader.loader",
     **dict.fromkeys(("Exclude", "Phase", "PlanOptions", "Skip"), "order.options"),
     "Plan": "order.plan",
-    **dict.fromkeys(("index", "load_plan", "prepare"), "run"),
+    "index": "indexing",
+    **dict.fromkeys(("load_plan", "prepare"), "run"),
     "open": "store.opening",
 }
 

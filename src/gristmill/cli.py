@@ -150,7 +150,8 @@ def _prepare(commands: Any) -> None:
 
 
 def _run_prepare(chosen: argparse.Namespace) -> None:
-    from gristmill.run import index, prepare
+    from gristmill.indexing import index
+    from gristmill.run import prepare
     from gristmill.show import console, show_store
     from gristmill.store.opening import open_split, open_store
 
@@ -305,7 +306,7 @@ def _index(commands: Any) -> None:
 
 
 def _run_index(chosen: argparse.Namespace) -> None:
-    from gristmill.run import index, index_documents
+    from gristmill.indexing import index, index_documents
     from gristmill.store.opening import open_store
 
     paths = chosen.paths[0] if len(chosen.paths) == 1 else chosen.paths

@@ -17,11 +17,12 @@ from pathlib import Path
 import numpy as np
 
 from gristmill.core.errors import EngineError, StateError
+from gristmill.indexing import index
 from gristmill.loader.loader import Loader
 from gristmill.order.options import PlanOptions
 from gristmill.order.plan import Plan
 from gristmill.recipe import Recipe, SourceOptions, StoreOptions
-from gristmill.run import index, load_plan, prepare
+from gristmill.run import load_plan, prepare
 from gristmill.show import Bar, console, show_batch, show_bench, show_store, table
 from gristmill.store.opening import open_store
 from gristmill.store.reader import Store

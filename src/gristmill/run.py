@@ -1,4 +1,4 @@
-"""What the commands do: prepare a store, build a pack index. The CLI and the library call the same functions."""
+"""What the commands do: prepare a store, import one, load a plan. The CLI and the library call the same functions."""
 
 from __future__ import annotations
 
@@ -15,26 +15,23 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gristmill.core.errors import ConfigError, SourceError
 from gristmill.core.hashing import derive_key, hash64, mix64
 from gristmill.core.paths import atomic_file, disk_errors, write_atomic
-from gristmill.order.options import check_positive
+from gristmill.core.progress import Progress, Quiet
 from gristmill.order.plan import Plan, read_plan
 from gristmill.recipe import Recipe, SourceOptions, read_recipe
 from gristmill.sources.base import InputFile, Mishaps, RawDocument, batches, expand
 from gristmill.sources.jsonl import SUFFIXES, JsonlFields, read_jsonl
 from gristmill.sources.text import read_text
-from gristmill.store.boundaries import write_scanned_idx
-from gristmill.store.files import Ints, sampled_checksum
-from gristmill.store.index import index_path, new_index, only_builder, open_pack_index
+from gristmill.store.files import sampled_checksum
 from gristmill.store.manifest import MANIFEST, SPLITS, Manifest, refuse_or_clear
 from gristmill.store.opening import TOKENIZER, open_store
 from gristmill.store.reader import Store
-from gristmill.store.table import offsets
 from gristmill.store.writer import SplitWriter
 
 if TYPE_CHECKING:
@@ -51,22 +48,6 @@ _NOT_TEXT = {
     **dict.fromkeys((".gz", ".bz2", ".xz", ".zst", ".zip", ".tar"), "compressed"),
     **dict.fromkeys((".parquet", ".arrow"), "a table"),
 }
-
-
-class Progress(Protocol):
-    """Whoever shows how far long work is."""
-
-    def start(self, what: str, total: int) -> None: ...
-    def advance(self, amount: int) -> None: ...
-    def note(self, text: str) -> None: ...
-
-
-class Quiet:
-    """Shows nothing."""
-
-    def start(self, what: str, total: int) -> None: ...
-    def advance(self, amount: int) -> None: ...
-    def note(self, text: str) -> None: ...
 
 
 def prepare(
@@ -308,104 +289,31 @@ def _write_run_json(root: Path, began: float) -> None:
     write_atomic(root / "run.json", json.dumps(facts, indent=1) + "\n")
 
 
-def load_plan(path: str | os.PathLike[str], *, dtype: str | None = None, eos: int | None = None) -> Plan:
-    """A plan from its file, over the stores whose paths it holds, as seen from here or from the plan's own folder.
-
-    `dtype` and `eos` are for foreign token files, as in `gristmill.open`.
-    """
+def load_plan(path: str | os.PathLike[str]) -> Plan:
+    """A plan from its file, over the stores whose paths it holds, as seen from here or from the plan's own folder."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"The plan {path} cannot be read ({error}).") from error
-    stores = {}
-    for name, pin in read_plan(text)["sources"].items():
-        place = _pinned_place(Path(path), name, pin)
-        stores[name] = open_store(place) if place.is_dir() else open_store(place, dtype, eos)
-    return Plan.from_json(text, stores)
+    sources = read_plan(text)["sources"]
+    return Plan.from_json(text, {name: _pinned_store(Path(path), name, pin) for name, pin in sources.items()})
 
 
-def _pinned_place(plan: Path, name: str, pin: Mapping[str, Any]) -> Path:
-    missing = [key for key in ("path", "shards", "tokens", "fingerprint") if key not in pin]
-    if missing:
-        raise ConfigError(f"The plan {plan} lacks {missing[0]!r} of its source {name!r}.")
-    for place in (Path(pin["path"]), plan.parent / pin["path"]):
+def _pinned_store(plan: Path, name: str, pin: Mapping[str, Any]) -> Store:
+    """A source of a plan, opened as it was when the plan was made."""
+    given = pin["path"] if isinstance(pin["path"], list) else [pin["path"]]
+    places = [_pinned_place(plan, name, str(path)) for path in given]
+    return open_store(places if len(places) > 1 else places[0], pin.get("dtype"), pin.get("eos"))
+
+
+def _pinned_place(plan: Path, name: str, path: str) -> Path:
+    for place in (Path(path), plan.parent / path):
         if place.exists():
             return place
     raise ConfigError(
-        f"The plan {plan} reads its source {name!r} from {pin['path']}, which does not exist: bring it back, or "
+        f"The plan {plan} reads its source {name!r} from {path}, which does not exist: bring it back, or "
         "change the path in the plan, which is no part of its fingerprint."
     )
-
-
-def index(store: Store, seq_len: int, *, force: bool = False, progress: Progress | None = None) -> Path:
-    """Build the pack index of a store for windows of `seq_len`, unless it is there; one process builds, others wait."""
-    check_positive(seq_len=seq_len)
-    path = index_path(store, seq_len)
-    progress = progress or Quiet()
-    with only_builder(path):
-        if force:
-            path.unlink(missing_ok=True)
-        if not path.exists():
-            _build_index(store, seq_len, path, progress)
-    open_pack_index(store, seq_len)
-    return path
-
-
-def _build_index(store: Store, seq_len: int, path: Path, progress: Progress) -> None:
-    """Pack shard by shard: ranges never cross shards, so a store that grows keeps the bins it had."""
-    from gristmill.order.pack import ALGORITHM, RANGE_DOCUMENTS
-
-    counts = store.shard_documents()
-    ranges = -(-counts // RANGE_DOCUMENTS)
-    progress.start(f"packing into windows of {seq_len:,}", store.num_documents)
-    header = {
-        "algorithm": ALGORITHM,
-        "seq_len": seq_len,
-        "documents": store.num_documents,
-        "ranges": int(ranges.sum()),
-        "shards": store.num_shards,
-        "store": store.fingerprint,
-    }
-    with new_index(path, header) as arrays:
-        arrays["shard_ranges"][:] = offsets(ranges)
-        arrays["range_bins"][0] = arrays["range_docs"][0] = 0
-        for shard in range(store.num_shards):
-            _pack_shard(store, seq_len, shard, arrays, int(offsets(counts)[shard]))
-            progress.advance(int(counts[shard]))
-
-
-def _pack_shard(store: Store, seq_len: int, shard: int, arrays: dict[str, Any], first_document: int) -> None:
-    from gristmill.order.pack import RANGE_DOCUMENTS, pack_range
-
-    lengths: Ints = store.document_lengths(shard)
-    columns = [arrays[name] for name in ("full_before", "order", "piece_starts")]
-    bins = 0
-    for r, at in enumerate(range(0, len(lengths), RANGE_DOCUMENTS), int(arrays["shard_ranges"][shard])):
-        part = lengths[at : at + RANGE_DOCUMENTS]
-        here = slice(first_document + at, first_document + at + len(part))
-        full, pieces, packed = pack_range(part, seq_len, *(column[here] for column in columns))
-        arrays["range_full"][r], arrays["range_pieces"][r] = full, pieces
-        arrays["range_docs"][r + 1] = here.stop
-        arrays["range_bins"][r + 1] = arrays["range_bins"][r] + full + packed
-        bins += full + packed
-    whole = slice(first_document, first_document + len(lengths))
-    content = b"".join(np.ascontiguousarray(column[whole]).tobytes() for column in columns)
-    arrays["shard_sums"][shard] = hash64(content + bins.to_bytes(8, "little"))
-
-
-def index_documents(store: Store, *, force: bool = False, progress: Progress | None = None) -> list[Path]:
-    """Scan bare token files for EOS and write a Megatron `.idx` beside each: from then on they open with documents."""
-    progress = progress or Quiet()
-    progress.start("finding documents", store.num_tokens)
-    written = []
-    for shard in range(store.num_shards):
-        path = Path(store.files.sibling(shard, ".idx"))
-        if path.exists() and not force:
-            raise ConfigError(f"{path} is there already: say --force to build it again.")
-        write_scanned_idx(store, shard, path)
-        written.append(path)
-        progress.advance(int(store.files.tokens[shard]))
-    return written
 
 
 def import_tokens(

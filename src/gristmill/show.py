@@ -165,7 +165,7 @@ def show_json_file(path: Path, chosen: argparse.Namespace) -> None:
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not JSON: {error}.") from error
     if isinstance(values, dict) and "gristmill_plan" in values:
-        _show_plan(load_plan(path, dtype=chosen.dtype, eos=chosen.eos), chosen)
+        _show_plan(load_plan(path), chosen)
     elif isinstance(values, dict) and "digest" in values:
         _show_state(values, chosen)
     else:
@@ -199,7 +199,7 @@ def _show_rows(rows: list[dict[str, Any]], title: str, as_json: bool) -> None:
 
 def _show_state(state: dict[str, Any], chosen: argparse.Namespace) -> None:
     if chosen.plan:
-        check_state(load_plan(chosen.plan, dtype=chosen.dtype, eos=chosen.eos), state)
+        check_state(load_plan(chosen.plan), state)
         state = {**state, "belongs to": chosen.plan}
     if chosen.json:
         print_json(state)

@@ -114,7 +114,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "a step of a store": (["{store}", "--step", "3"], "--step asks about a plan"),
     "a plan with a store": (["{store}", "--plan", "x"], "--plan asks about a plan"),
     "an unknown document of a plan": (["{plan}", "--doc", "nobody"], "is in none of the sources web"),
-    "a step after the end": (["{plan}", "--step", "10"], "has steps 0 to 9"),
+    "a step after the end": (["{plan}", "--step", "10"], "has steps from 0 to 9"),
     "a bare file without dtype": (["{bare}"], "has no header that tells its dtype"),
     "an unknown dtype": (["{bare}", "--dtype", "int7"], "int7"),
     "JSON of something else": (["other.json"], "neither a plan nor a checkpoint"),

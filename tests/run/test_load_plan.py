@@ -36,12 +36,13 @@ def test_a_plan_loads_from_any_working_directory(plan_file: Path, monkeypatch: p
     assert gm.load_plan(plan_file).fingerprint == here
 
 
-def test_a_plan_over_a_bare_file_needs_its_dtype_again(tmp_path: Path) -> None:
-    tiny_store(tmp_path / "bare", shards=1)
-    store = gm.open(tmp_path / "bare" / "part-0.bin", dtype="uint16", eos=256)
-    plan = gm.Plan({"web": store}, seq_len=16, batch_size=4)
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_plan_over_bare_files_knows_how_they_were_opened(tmp_path: Path, shards: int) -> None:
+    plan = gm.Plan({"web": tiny_store(tmp_path / "bare", shards=shards)}, seq_len=16, batch_size=4)
     plan.save(tmp_path / "plan.json")
-    assert gm.load_plan(tmp_path / "plan.json", dtype="uint16", eos=256).fingerprint == plan.fingerprint
+    loaded = gm.load_plan(tmp_path / "plan.json")
+    assert loaded.fingerprint == plan.fingerprint
+    assert loaded.trace(0) == plan.trace(0)
 
 
 def test_a_store_that_is_gone_is_named_with_its_source(plan_file: Path, tmp_path: Path) -> None:
@@ -65,6 +66,10 @@ MISTAKES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "another version": (lambda plan: plan.update(gristmill_plan=99), "version 99"),
     "weights that do not add up": (lambda plan: plan.update(weights={"web": "0.7"}), "0.7"),
     "an unknown source in the weights": (lambda plan: plan.update(weights={"wep": "1"}), "wep"),
+    "sources as a list": (lambda plan: plan.update(sources=["web"]), "sources must be a mapping, not list"),
+    "a source that is no mapping": (lambda plan: plan["sources"].update(web=3), "'web' must be a mapping, not int"),
+    "weights as a list": (lambda plan: plan.update(weights=[1]), "weights must be a mapping, not list"),
+    "max_epochs as text": (lambda plan: plan["options"].update(max_epochs="3"), "max_epochs must be a mapping"),
     "a size below 1": (lambda plan: plan.update(batch_size=0), "batch_size"),
 }
 

@@ -65,7 +65,7 @@ class Assembler:
     """Builds the batches of a plan with the keys asked for. Safe to call from many threads."""
 
     def __init__(
-        self, plan: Plan, keys: Sequence[str], max_docs: int | None, keep_buffers: int, max_maps: int = MAX_MAPS
+        self, plan: Plan, keys: Sequence[str], max_docs: int | None, buffer_bytes: int, max_maps: int = MAX_MAPS
     ) -> None:
         check_keys(keys)
         cut = plan.options.cut
@@ -78,7 +78,7 @@ class Assembler:
         stores: Any = [source.store for source in plan.sources]
         self._table = Table(stores, documents=self._by_piece or self._looks_up, max_maps=max_maps)
         self._eos = self._one_eos(masked)
-        self._buffers = Buffers(keep_buffers)
+        self._buffers = Buffers(buffer_bytes)
         self._foresight = Foresight(self._table)
 
     def _one_eos(self, padded: bool) -> int:
@@ -105,18 +105,17 @@ class Assembler:
         rows, pieces = group.rows, find_pieces(self._plan, self._table, group.segment, group.samples)
         touched = self._table.shards_of(pieces.positions, pieces.lengths + pieces.follows)
         edges = np.searchsorted(pieces.rows, np.arange(len(group.steps) * rows + 1))
+        tallies = _tallies(group, pieces, edges[::rows])
         with self._table.tokens(touched) as shards, self._documents(touched) as documents:
-            faults = self._foresight.announce(pieces)
+            self._foresight.announce(pieces)
             for i, step in enumerate(group.steps):
                 own = edges[i * rows : (i + 1) * rows + 1]
-                batch, merged = self._fill(group, pieces, own, shards, documents)
-                part = pieces.part(int(own[0]), int(own[-1]), i * rows)
-                self._exclude(step, part, batch)
+                batch, tallies[i].merged_documents = self._fill(group, pieces, own, shards, documents)
+                if self._plan.exclusions:
+                    self._exclude(step, pieces.part(int(own[0]), int(own[-1]), i * rows), batch)
                 samples = group.samples[i * rows : (i + 1) * rows]
                 batch["sample_ids"] = samples if len(samples) == rows else _padded(samples, rows)
-                padded = rows * group.segment.seq_len - int(part.lengths.sum())
-                yield batch, Tally(padded, int(part.truncated.sum()), merged)
-            self._foresight.look_back(faults)
+                yield batch, tallies[i]
 
     @contextlib.contextmanager
     def _documents(self, shards: Ints) -> Iterator[tuple[Any, ...]]:
@@ -142,8 +141,6 @@ class Assembler:
     def _exclude(self, step: int, pieces: Pieces, batch: Batch) -> None:
         """Mask the tokens of excluded documents, and in mode 'replace' turn them into EOS."""
         out = self._plan.exclusions
-        if not out:
-            return
         first, end = out.start + self._table.bases[out.source], out.end + self._table.bases[out.source]
         piece_ends = pieces.positions + pieces.lengths + pieces.follows
         for e in np.flatnonzero(out.from_step <= step):
@@ -163,6 +160,14 @@ class Assembler:
 
 
 _NOTHING = np.empty(0, dtype=np.int64)
+
+
+def _tallies(group: Group, pieces: Pieces, edges: Ints) -> list[Tally]:
+    """For each step of a group the tokens of padding and those left out by pad; edges are its first pieces."""
+    kept = np.append(0, np.cumsum(pieces.lengths))[edges]
+    left_out = np.append(0, np.cumsum(pieces.truncated))[edges]
+    padded = group.rows * group.segment.seq_len - np.diff(kept)
+    return [Tally(*row) for row in zip(padded.tolist(), np.diff(left_out).tolist(), strict=True)]
 
 
 def _padded(samples: Ints, rows: int) -> Ints:

@@ -19,21 +19,33 @@ _UNSHARED = 3
 
 
 class Buffers:
-    """At most `keep` arrays of each shape and dtype; beyond that, plain new ones."""
+    """Arrays by name, one shape at a time; about `limit` bytes are kept for use again, what is beyond is freed."""
 
-    def __init__(self, keep: int) -> None:
-        self._keep = keep
+    def __init__(self, limit: int) -> None:
+        self._limit, self._kept = limit, 0
         self._lock = Lock()
-        self._arrays: dict[tuple[Any, ...], list[npt.NDArray[Any]]] = {}
+        self._pools: dict[str, tuple[tuple[int, ...], list[npt.NDArray[Any]]]] = {}
 
     def empty(self, name: str, shape: tuple[int, ...], dtype: Any) -> npt.NDArray[Any]:
         """An array with whatever content, that no one else uses."""
         with self._lock:
-            arrays = self._arrays.setdefault((name, shape, dtype), [])
-            for array in arrays:
+            pool = self._pool(name, shape)
+            for array in pool:
                 if sys.getrefcount(array) == _UNSHARED:
                     return array[:]
             array = np.empty(shape, dtype=dtype)
-            if len(arrays) < self._keep:
-                arrays.append(array)
+            if self._kept + array.nbytes <= self._limit:
+                self._kept += array.nbytes
+                pool.append(array)
             return array[:]
+
+    def _pool(self, name: str, shape: tuple[int, ...]) -> list[npt.NDArray[Any]]:
+        """The arrays of a name; those of the shape before a phase changed it are let go."""
+        known = self._pools.get(name)
+        if known is not None and known[0] == shape:
+            return known[1]
+        if known is not None:
+            self._kept -= sum(array.nbytes for array in known[1])
+        pool: list[npt.NDArray[Any]] = []
+        self._pools[name] = (shape, pool)
+        return pool

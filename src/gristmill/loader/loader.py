@@ -23,9 +23,8 @@ from gristmill.order.plan import Plan
 
 # Enough to hide a slow read of a batch of 64 x 2,048 with all keys (3.4 MB); buffers are used again, not grown.
 READAHEAD_BYTES = 64 << 20
-_MAX_GROUP = 64
-
-
+# Rows whose order and places are found at once; each may touch two shards, far under the maps a process may have.
+_GROUP_ROWS = 4096
 Built = tuple[int, Batch, Tally]
 
 
@@ -59,7 +58,7 @@ class Loader:
 
     def _reset(self) -> None:
         self._order = OrderAhead(self.plan)
-        self._assembler = Assembler(self.plan, self.keys, self._max_docs, keep_buffers=2 * _MAX_GROUP)
+        self._assembler = Assembler(self.plan, self.keys, self._max_docs, buffer_bytes=2 * self._readahead_bytes)
         self._ahead: ReadAhead[Built] | None = None
         self._owner = os.getpid()
         self._tally, self._batches, self._tokens, self._waited, self._began = Tally(), 0, 0, 0.0, 0.0
@@ -106,11 +105,12 @@ class Loader:
     def _group_size(self, step: int) -> tuple[int, int]:
         """(steps a group, groups ahead) that fill the bound of memory without passing it."""
         segment = self.plan.segment(step)
-        row_bytes = self._assembler.bytes_per_row(segment.seq_len)
-        steps = self._readahead_bytes // (row_bytes * self._partition.rows(segment.batch_size))
+        rows = self._partition.rows(segment.batch_size)
+        most = max(1, _GROUP_ROWS // rows)
         if not self._threads:
-            return _MAX_GROUP, 0
-        return max(1, min(_MAX_GROUP, steps // (2 * self._threads))), max(self._threads, min(2 * self._threads, steps))
+            return most, 0
+        steps = self._readahead_bytes // (self._assembler.bytes_per_row(segment.seq_len) * rows)
+        return max(1, min(most, steps // (2 * self._threads))), max(self._threads, min(2 * self._threads, steps))
 
     def _groups(self, step: int) -> Iterator[range]:
         """The served steps from `step` on, in groups that cross neither a phase nor a skipped step.

@@ -1,7 +1,7 @@
 """A keyed bijection on [0, n): a shuffle of any size that is computed, not stored.
 
-An alternating Feistel network over the smallest power of two that holds n, with cycle walking: indices that land
-outside [0, n) go round again (under two rounds on average, since the power of two is under 2n). Golden values in
+A Feistel network over pairs (left, right) with right below a power of two of about √n and left below what is needed to
+hold n, with cycle walking: indices that land outside [0, n) go round again, fewer than √n of them. Golden values in
 the tests pin it: the order of a run must never change between versions.
 
     permute(3, 10, key) -> 7        unpermute(7, 10, key) -> 3
@@ -25,7 +25,7 @@ _HALF = np.uint64(32)
 
 
 def permute(indices: Any, n: int, key: Any) -> Ints:
-    """The places of `indices` (each in [0, n)) under the permutation named by `key` (one, or one an index).
+    """The places of `indices` (each in [0, n)) under the permutation named by `key`: one for all, or one each.
 
     Vectorised: 64 indices cost almost as much as 1,024, so ask for many at once.
     """
@@ -45,14 +45,12 @@ def _walk(values: Any, n: int, key: Any, rounds: range) -> Ints:
         raise ValueError(f"permute takes indices in [0, {n})")
     shape = np.shape(values)
     x = words.ravel().view(np.uint64)
-    keys = np.broadcast_to(np.asarray(key, dtype=np.uint64), np.shape(values) or (1,)).ravel()
-    round_keys = _round_keys(keys if np.ndim(key) else keys[:1])
-    bits = max((n - 1).bit_length(), 1)
-    x = _network(x, bits, round_keys, rounds)
+    round_keys = _round_keys(np.array(key, dtype=np.uint64, ndmin=1).ravel())
+    x = _network(x, n, round_keys, rounds)
     outside = np.flatnonzero(x >= np.uint64(n))
     while outside.size:
         own_keys = round_keys[:, outside] if round_keys.shape[1] > 1 else round_keys
-        x[outside] = _network(x[outside], bits, own_keys, rounds)
+        x[outside] = _network(x[outside], n, own_keys, rounds)
         outside = outside[x[outside] >= np.uint64(n)]
     return x.view(np.int64).reshape(shape)
 
@@ -67,28 +65,29 @@ def _round_keys(keys: _Words) -> _Words:
     return x
 
 
-def _network(x: _Words, bits: int, round_keys: _Words, rounds: range) -> _Words:
-    """The Feistel rounds: even ones change the left half by the right one, odd ones the right half by the left."""
-    right_bits = np.uint64(bits - bits // 2)
-    right_mask = np.uint64((1 << (bits - bits // 2)) - 1)
-    left_mask = np.uint64((1 << (bits // 2)) - 1)
+def _network(x: _Words, n: int, round_keys: _Words, rounds: range) -> _Words:
+    """The rounds: even ones move left by a function of right (modulo its size), odd ones mix left into right."""
+    bits = (n - 1).bit_length() // 2
+    right_bits, right_mask = np.uint64(bits), np.uint64((1 << bits) - 1)
+    size = np.uint64(-(-n >> bits))
     left, right = x >> right_bits, x & right_mask
     for i in rounds:
         if i % 2:
-            right ^= _scramble(left, round_keys[i], right_mask)
+            right ^= _scramble(left, round_keys[i]) & right_mask
         else:
-            left ^= _scramble(right, round_keys[i], left_mask)
+            step = _scramble(right, round_keys[i]) * size >> _HALF
+            left += step if rounds.step > 0 else size - step
+            left -= size * (left >= size)
     left <<= right_bits
     left |= right
     return left
 
 
-def _scramble(half: _Words, key: _Words, mask: np.uint64) -> _Words:
-    """A word of `mask`'s width from the other half and the round's key."""
+def _scramble(half: _Words, key: _Words) -> _Words:
+    """32 bits from the other half and the round's key."""
     h = half ^ key
     h *= _FIRST
     h ^= h >> _HALF
     h *= _SECOND
     h >>= _HALF
-    h &= mask
     return h

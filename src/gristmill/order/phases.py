@@ -62,9 +62,20 @@ class Segment:
         out[:, 0] = source
         for k, lane in enumerate(self.lanes):
             here = slice(None) if len(self.lanes) == 1 else np.flatnonzero(source == k)
-            epoch, index = np.divmod(lane.index + ordinal[here], lane.order.samples)
-            out[here, 1], out[here, 2] = lane.epoch + epoch, _samples(lane, epoch, index)
+            self._take(lane, ordinal[here], out, here)
         return out
+
+    def _take(self, lane: Lane, ordinals: Ints, out: Ints, rows: Any) -> None:
+        """Write epoch and sample of a lane's consecutive ordinals into `rows`: one permutation an epoch."""
+        at, end = 0, len(ordinals)
+        epochs, samples = np.empty(end, dtype=np.int64), np.empty(end, dtype=np.int64)
+        while at < end:
+            epoch, index = lane.position(int(ordinals[at]))
+            stop = min(end, at + lane.order.samples - index)
+            epochs[at:stop] = epoch
+            samples[at:stop] = lane.order.samples_at(epoch, np.arange(index, index + stop - at))
+            at = stop
+        out[rows, 1], out[rows, 2] = epochs, samples
 
     def steps_of(self, source: int, epoch: int, index: Ints, until: int) -> Ints:
         """(found, 2): step and row of the epoch's places `index` of a source, as far as this segment serves them."""
@@ -75,18 +86,6 @@ class Segment:
         slots = [self.mix.slot_of(source, int(ordinal)) for ordinal in ordinals[served]]
         step, row = np.divmod(np.array(slots, dtype=np.int64), self.batch_size)
         return np.stack([step + self.from_step, row], axis=1)
-
-
-def _samples(lane: Lane, epoch: Ints, index: Ints) -> Ints:
-    """The samples at `index` of epochs that may differ: one call an epoch, and almost always one epoch."""
-    if not len(epoch):
-        return index
-    if epoch[0] == epoch[-1]:
-        return lane.order.samples_at(lane.epoch + int(epoch[0]), index)
-    out = np.empty_like(index)
-    for e in np.unique(epoch):
-        out[epoch == e] = lane.order.samples_at(lane.epoch + int(e), index[epoch == e])
-    return out
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,10 @@ from gristmill.order.skips import Skips
 from gristmill.order.source import Source, Tokens
 
 PLAN_VERSION = 1
+# Raised with any change of which samples a step holds: checkpoints of another order are then refused by name.
+ORDER_VERSION = 1
 _KEYS = {"gristmill_plan", "sources", "weights", "seq_len", "batch_size", "seed", "steps", "options"}
-_PINNED = {"path", "shards", "tokens", "fingerprint"}
+_PINNED = {"path", "dtype", "eos", "shards", "tokens", "fingerprint"}
 
 
 class Plan:
@@ -61,6 +63,8 @@ class Plan:
         if not isinstance(sources, Mapping) or not sources:
             raise ConfigError('A plan needs sources: a mapping of names to opened stores, {"web": gm.open(...)}.')
         self.seq_len, self.batch_size, self.seed, self.steps, self.options = seq_len, batch_size, seed, steps, options
+        if weights is not None:
+            _check_mapping(weights, "weights")
         self.weights = None if weights is None else {name: str(value) for name, value in weights.items()}
         self.sources = tuple(Source(name, store, options.cut, seed, options.shuffle) for name, store in sources.items())
         wanted = settings(self.sources, weights, seq_len, batch_size, options)
@@ -91,9 +95,8 @@ class Plan:
     def segment(self, step: int) -> Segment:
         """The segment that holds a step; an error where the plan has no such step."""
         if step < 0 or (self.total_steps is not None and step >= self.total_steps):
-            raise ConfigError(
-                f"Step {step:,} is outside the plan, which has steps 0 to {(self.total_steps or 0) - 1:,}."
-            )
+            end = "on" if self.total_steps is None else f"to {self.total_steps - 1:,}"
+            raise ConfigError(f"Step {step:,} is outside the plan, which has steps from 0 {end}.")
         return self.segments[bisect.bisect_right(self._starts, step) - 1]
 
     def samples(self, step: int) -> Ints:
@@ -155,6 +158,7 @@ class Plan:
             return {}
         segments = [segment for segment in self.segments if segment.from_step < step]
         return {
+            "order": ORDER_VERSION,
             "seed": self.seed,
             "cut": self.options.cut,
             "shuffle": self.options.shuffle,
@@ -261,14 +265,24 @@ def read_plan(text: str) -> dict[str, Any]:
     for key in ("sources", "seq_len", "batch_size"):
         if key not in values:
             raise ConfigError(f"The plan lacks the key {key!r}.")
+    _check_mapping(values["sources"], "the plan's sources")
     for name, pin in values["sources"].items():
+        _check_mapping(pin, f"the plan's source {name!r}")
         check_keys(pin, _PINNED, f"the plan's source {name!r}")
+        for key in ("path", "shards", "tokens", "fingerprint"):
+            if key not in pin:
+                raise ConfigError(f"The plan lacks {key!r} of its source {name!r}.")
     return values
+
+
+def _check_mapping(value: Any, where: str) -> None:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{where} must be a mapping, not {type(value).__name__}.")
 
 
 def _pin(store: Tokens, shards: int) -> dict[str, Any]:
     return {
-        "path": store.describe(),
+        **store.location(),
         "shards": shards,
         "tokens": store.tokens_in(shards),
         "fingerprint": store.fingerprint_of(shards),
@@ -324,6 +338,7 @@ def _max_epochs(plan: Plan) -> dict[str, int]:
         return {}
     if isinstance(limits, int):
         limits = dict.fromkeys(plan.names, limits)
+    _check_mapping(limits, "max_epochs")
     for name, limit in limits.items():
         if name not in plan.names:
             raise ConfigError(f"max_epochs names an unknown source {name!r}{did_you_mean(name, plan.names)}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -40,6 +40,7 @@ class Tokens(Protocol):
     def spans(self, start: int, end: int) -> list[tuple[int, int, int]]: ...
     def locate(self, ids: Sequence[str]) -> dict[str, list[int]]: ...
     def describe(self) -> str: ...
+    def location(self) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
 _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_longlong]
 _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_libc.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
 _libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 
@@ -60,6 +61,13 @@ def advise(address: int, size: int, advice: int) -> None:
     """madvise on the pages that hold [address, address + size); a hint, so failure is of no matter."""
     start = address - address % mmap.PAGESIZE
     _libc.madvise(start, address + size - start, advice)
+
+
+def resident(address: int) -> bool:
+    """Whether the page at an address is in memory, as far as the kernel tells."""
+    answer = ctypes.c_ubyte(1)
+    _libc.mincore(address - address % mmap.PAGESIZE, 1, ctypes.byref(answer))
+    return bool(answer.value & 1)
 
 
 def view(address: int, dtype: str, count: int) -> npt.NDArray[np.generic]:
@@ -113,6 +121,8 @@ class Maps:
         finally:
             with self._lock:
                 self._leases[distinct] -= 1
+                if self._open > self._bound:
+                    self._evict()
 
     def address(self, file: int) -> int:
         """The address of one file, mapped now if need be; only for tables within the bound, or under a lease."""
@@ -138,9 +148,11 @@ class Maps:
         self._open += size > 0
 
     def _evict(self) -> None:
-        """Unmap the longest unused sixteenth of what nobody has leased."""
+        """Unmap the longest unused of what nobody has leased: a sixteenth, or all that is beyond the bound."""
         idle = np.flatnonzero((self.addresses != 0) & (self._leases == 0))
-        oldest = idle[np.argsort(self._used[idle], kind="stable")][: max(self._bound // 16, 1)]
+        oldest = idle[np.argsort(self._used[idle], kind="stable")][
+            : max(self._bound // 16, self._open - self._bound, 1)
+        ]
         for file in oldest:
             unmap(int(self.addresses[file]), int(self._sizes[file]))
         self.addresses[oldest] = self._sizes[oldest] = 0

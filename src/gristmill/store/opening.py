@@ -62,7 +62,8 @@ def join_stores(stores: Sequence[Store]) -> Store:
             )
         if _tokenizer_of(first) != _tokenizer_of(other):
             raise ConfigError(f"{other.path} and {first.path} have different tokenizers: they cannot be one store.")
-    return Store(joined([store.files for store in stores]), first)
+    paths = tuple(store.facts.path for store in stores)
+    return Store(joined([store.files for store in stores]), replace(first, opened=paths))
 
 
 def _tokenizer_of(facts: StoreFacts) -> bytes | None:

@@ -49,7 +49,10 @@ class Document:
 
 @dataclass(frozen=True)
 class StoreFacts:
-    """What an opened store is, apart from its shards. `boundary`: 'idx', 'eos', 'bos' (EOS comes first) or None."""
+    """What an opened store is, apart from its shards.
+
+    boundary: 'idx', 'eos', 'bos' (EOS comes first) or None. opened: the paths, if it was opened as a list of them.
+    """
 
     path: str
     dtype: str
@@ -58,6 +61,7 @@ class StoreFacts:
     boundary: str | None
     tokenizer: str | None = None
     index_dir: str | None = None
+    opened: tuple[str, ...] = ()
 
 
 class Store:
@@ -108,8 +112,14 @@ class Store:
         return int(self.shard_documents()[:shards].sum())
 
     def describe(self) -> str:
-        """Where the store is, for messages and for a plan's JSON."""
-        return self.facts.path
+        """Where the store is, for messages."""
+        others = len(self.facts.opened) - 1
+        return f"{self.facts.path} and {others:,} more" if others > 0 else self.facts.path
+
+    def location(self) -> dict[str, Any]:
+        """The arguments with which `gristmill.open` would open it again, for a plan's JSON."""
+        path = {"path": list(self.facts.opened) if len(self.facts.opened) > 1 else self.facts.path}
+        return path if self.owned else {**path, "dtype": self.dtype.name, "eos": self.eos}
 
     @property
     def fingerprint(self) -> str:

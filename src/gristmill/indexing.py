@@ -1,0 +1,89 @@
+"""Building the indices that serving never builds silently: pack indices, and the documents of bare token files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gristmill.core.errors import ConfigError
+from gristmill.core.hashing import hash64
+from gristmill.core.progress import Progress, Quiet
+from gristmill.order.options import check_positive
+from gristmill.store.boundaries import write_scanned_idx
+from gristmill.store.files import Ints
+from gristmill.store.index import index_path, new_index, only_builder, open_pack_index
+from gristmill.store.reader import Store
+from gristmill.store.table import offsets
+
+
+def index(store: Store, seq_len: int, *, force: bool = False, progress: Progress | None = None) -> Path:
+    """Build the pack index of a store for windows of `seq_len`, unless it is there; one process builds, others wait."""
+    check_positive(seq_len=seq_len)
+    path = index_path(store, seq_len)
+    progress = progress or Quiet()
+    with only_builder(path):
+        if force:
+            path.unlink(missing_ok=True)
+        if not path.exists():
+            _build_index(store, seq_len, path, progress)
+    open_pack_index(store, seq_len)
+    return path
+
+
+def _build_index(store: Store, seq_len: int, path: Path, progress: Progress) -> None:
+    """Pack shard by shard: ranges never cross shards, so a store that grows keeps the bins it had."""
+    from gristmill.order.pack import ALGORITHM, RANGE_DOCUMENTS
+
+    counts = store.shard_documents()
+    ranges = -(-counts // RANGE_DOCUMENTS)
+    progress.start(f"packing into windows of {seq_len:,}", store.num_documents)
+    header = {
+        "algorithm": ALGORITHM,
+        "seq_len": seq_len,
+        "documents": store.num_documents,
+        "ranges": int(ranges.sum()),
+        "shards": store.num_shards,
+        "store": store.fingerprint,
+    }
+    with new_index(path, header) as arrays:
+        arrays["shard_ranges"][:] = offsets(ranges)
+        arrays["range_bins"][0] = arrays["range_docs"][0] = 0
+        for shard in range(store.num_shards):
+            _pack_shard(store, seq_len, shard, arrays, int(offsets(counts)[shard]))
+            progress.advance(int(counts[shard]))
+
+
+def _pack_shard(store: Store, seq_len: int, shard: int, arrays: dict[str, Any], first_document: int) -> None:
+    from gristmill.order.pack import RANGE_DOCUMENTS, pack_range
+
+    lengths: Ints = store.document_lengths(shard)
+    columns = [arrays[name] for name in ("full_before", "order", "piece_starts")]
+    bins = 0
+    for r, at in enumerate(range(0, len(lengths), RANGE_DOCUMENTS), int(arrays["shard_ranges"][shard])):
+        part = lengths[at : at + RANGE_DOCUMENTS]
+        here = slice(first_document + at, first_document + at + len(part))
+        full, pieces, packed = pack_range(part, seq_len, *(column[here] for column in columns))
+        arrays["range_full"][r], arrays["range_pieces"][r] = full, pieces
+        arrays["range_docs"][r + 1] = here.stop
+        arrays["range_bins"][r + 1] = arrays["range_bins"][r] + full + packed
+        bins += full + packed
+    whole = slice(first_document, first_document + len(lengths))
+    content = b"".join(np.ascontiguousarray(column[whole]).tobytes() for column in columns)
+    arrays["shard_sums"][shard] = hash64(content + bins.to_bytes(8, "little"))
+
+
+def index_documents(store: Store, *, force: bool = False, progress: Progress | None = None) -> list[Path]:
+    """Scan bare token files for EOS and write a Megatron `.idx` beside each: from then on they open with documents."""
+    progress = progress or Quiet()
+    progress.start("finding documents", store.num_tokens)
+    written = []
+    for shard in range(store.num_shards):
+        path = Path(store.files.sibling(shard, ".idx"))
+        if path.exists() and not force:
+            raise ConfigError(f"{path} is there already: say --force to build it again.")
+        write_scanned_idx(store, shard, path)
+        written.append(path)
+        progress.advance(int(store.files.tokens[shard]))
+    return written
