@@ -104,7 +104,7 @@ class Assembler:
         """
         rows, pieces = group.rows, find_pieces(self._plan, self._table, group.segment, group.samples)
         touched = self._table.shards_of(pieces.positions, pieces.lengths + pieces.follows)
-        edges = np.searchsorted(pieces.rows, np.arange(len(group.steps) * rows + 1))
+        edges = _edges(pieces.rows, len(group.steps) * rows)
         tallies = _tallies(group, pieces, edges[::rows])
         with self._table.tokens(touched) as shards, self._documents(touched) as documents:
             self._foresight.announce(pieces)
@@ -139,13 +139,18 @@ class Assembler:
         return batch, int(merged)
 
     def _exclude(self, step: int, pieces: Pieces, batch: Batch) -> None:
-        """Mask the tokens of excluded documents, and in mode 'replace' turn them into EOS."""
+        """Mask the tokens of excluded documents, and in mode 'replace' turn them into EOS.
+
+        Excluded documents lie in rising order and apart, so those that a piece meets are found by bisection.
+        """
         out = self._plan.exclusions
         first, end = out.start + self._table.bases[out.source], out.end + self._table.bases[out.source]
-        piece_ends = pieces.positions + pieces.lengths + pieces.follows
-        for e in np.flatnonzero(out.from_step <= step):
-            for p in np.flatnonzero((pieces.positions < end[e]) & (piece_ends > first[e])):
-                self._mask_piece(batch, pieces, int(p), int(first[e]), int(end[e]), bool(out.replace[e]))
+        low = np.searchsorted(end, pieces.positions, side="right")
+        high = np.searchsorted(first, pieces.positions + pieces.lengths + pieces.follows, side="left")
+        for p in np.flatnonzero(high > low):
+            for e in range(low[p], high[p]):
+                if out.from_step[e] <= step:
+                    self._mask_piece(batch, pieces, int(p), int(first[e]), int(end[e]), bool(out.replace[e]))
 
     def _mask_piece(self, batch: Batch, pieces: Pieces, p: int, first: int, end: int, replace: bool) -> None:
         """Take tokens [first, end) out of piece p; as labels they stand one column earlier, even past its edge."""
@@ -160,6 +165,13 @@ class Assembler:
 
 
 _NOTHING = np.empty(0, dtype=np.int64)
+
+
+def _edges(rows: Ints, count: int) -> Ints:
+    """The first piece of each of `count` rows, and where the last one ends."""
+    if len(rows) == count and rows[-1] == count - 1:
+        return np.arange(count + 1)  # one piece a row, by far the most common case
+    return np.searchsorted(rows, np.arange(count + 1))
 
 
 def _tallies(group: Group, pieces: Pieces, edges: Ints) -> list[Tally]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -82,7 +83,9 @@ def make_files(root: str | Path, rows: Sequence[tuple[str, int, int, int, str]])
 
 def joined(parts: Sequence[Files]) -> Files:
     """Several stores' files as one, by absolute names."""
-    names = [os.fsencode(os.path.realpath(part.path(i))) for part in parts for i in range(len(part))]
+    folder = functools.cache(os.path.realpath)
+    paths = (os.path.split(part.path(i)) for part in parts for i in range(len(part)))
+    names = [os.fsencode(os.path.join(folder(parent), name)) for parent, name in paths]
     return Files(
         root="",
         names=np.array(names, dtype=np.bytes_),
@@ -95,10 +98,14 @@ def joined(parts: Sequence[Files]) -> Files:
 
 def sampled_checksum(path: Path) -> str:
     """What identifies a foreign file: xxh3 of its size and of 64 evenly spread blocks of 4 KiB."""
-    size = path.stat().st_size
-    parts = [size.to_bytes(8, "little")]
-    with open(path, "rb") as file:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        size = os.fstat(fd).st_size
+        parts = [size.to_bytes(8, "little")]
+        whole = os.pread(fd, size, 0) if size <= _SAMPLE_BLOCKS * _SAMPLE_BYTES else None
         for i in range(_SAMPLE_BLOCKS):
-            file.seek(max(size - _SAMPLE_BYTES, 0) * i // (_SAMPLE_BLOCKS - 1))
-            parts.append(file.read(_SAMPLE_BYTES))
+            at = max(size - _SAMPLE_BYTES, 0) * i // (_SAMPLE_BLOCKS - 1)
+            parts.append(os.pread(fd, _SAMPLE_BYTES, at) if whole is None else whole[at : at + _SAMPLE_BYTES])
+    finally:
+        os.close(fd)
     return f"{hash64(b''.join(parts)):016x}"

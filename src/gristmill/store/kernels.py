@@ -13,7 +13,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba import carray, types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from gristmill.core.compiled import compiled, entry
@@ -43,6 +45,23 @@ def _unaligned_int64(typing_context: Any, address: Any) -> Any:
 
 
 _int64_at: Any = intrinsic(_unaligned_int64)
+
+
+def _prefetch_line(typing_context: Any, address: Any) -> Any:
+    """Ask for the cache line at an address, without waiting for it."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [pointer, word, word, word])
+        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        read, keep, data = word(0), word(3), word(1)
+        builder.call(prefetch, [builder.inttoptr(arguments[0], pointer), read, keep, data])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
+_prefetch: Any = intrinsic(_prefetch_line)
 
 
 @compiled
@@ -92,6 +111,15 @@ def copy_tokens(starts: Any, addresses: Any, headers: Any, itemsizes: Any, posit
             _widen(address, itemsizes[shard], count, out[done : done + count])
         done += count
         shard += 1
+
+
+@compiled
+def _prefetch_tokens(starts: Any, addresses: Any, headers: Any, itemsizes: Any, position: int) -> None:
+    """Ask for the first KiB of the next piece, which may lie anywhere: a fifth of the time of packed batches."""
+    shard = shard_of(starts, position)
+    address = addresses[shard] + headers[shard] + (position - starts[shard]) * itemsizes[shard]
+    for line in range(16):
+        _prefetch(address + 64 * line)
 
 
 @compiled
@@ -202,51 +230,66 @@ def _stream_bounds(
     return count
 
 
+# Loops over one-dimensional slices: LLVM turns these into vector instructions, those over [row, column] it does not.
+
+
 @compiled
-def _fill_documents(bounds: Any, count: int, row: int, doc_ids: Any, position_ids: Any) -> None:
+def _set(out: Any, value: Any) -> None:
+    for j in range(out.size):
+        out[j] = value
+
+
+@compiled
+def _count_up(out: Any) -> None:
+    for j in range(out.size):
+        out[j] = j
+
+
+@compiled
+def _copy(source: Any, out: Any) -> None:
+    for j in range(out.size):
+        out[j] = source[j]
+
+
+@compiled
+def _fill_documents(bounds: Any, count: int, doc_ids: Any, position_ids: Any) -> None:
     """Ordinals of documents (-1 in padding), and positions that begin anew at each bound, padding's too."""
     column = 0
     for k in range(count + 1):
-        end = bounds[k] if k < count else max(doc_ids.shape[1], position_ids.shape[1])
+        end = bounds[k] if k < count else max(doc_ids.size, position_ids.size)
         if doc_ids.size:
-            ordinal = k if k < count else -1
-            for j in range(column, end):
-                doc_ids[row, j] = ordinal
+            _set(doc_ids[column:end], k if k < count else -1)
         if position_ids.size:
-            for j in range(column, end):
-                position_ids[row, j] = j - column
+            _count_up(position_ids[column:end])
         column = end
 
 
 @compiled
-def _fill_cu_seqlens(bounds: Any, count: int, seq_len: int, row: int, cu_seqlens: Any) -> Any:
+def _fill_cu_seqlens(bounds: Any, count: int, seq_len: int, cu_seqlens: Any) -> Any:
     """0, each bound, then seq_len to the end; returns how many stretches found no room and were merged."""
-    room, at, merged = cu_seqlens.shape[1], 1, 0
-    cu_seqlens[row, 0] = 0
+    room, at, merged = cu_seqlens.size, 1, 0
+    cu_seqlens[0] = 0
     for k in range(count):
         if bounds[k] == seq_len:
             break
         if at < room - 1:
-            cu_seqlens[row, at] = bounds[k]
+            cu_seqlens[at] = bounds[k]
             at += 1
         else:
             merged += 1
-    for j in range(at, room):
-        cu_seqlens[row, j] = seq_len
+    _set(cu_seqlens[at:room], seq_len)
     return merged
 
 
 @compiled
-def _fill_labels(
-    shards: Any, position: int, first: int, end: int, follows: bool, row: int, inputs: Any, labels: Any
-) -> None:
+def _fill_labels(shards: Any, position: int, follows: bool, inputs: Any, labels: Any) -> None:
     """The next input inside a piece; at its end the token that follows in the store, or -100 if none does."""
-    for j in range(first, end - 1):
-        labels[row, j] = inputs[row, j + 1]
-    labels[row, end - 1] = -100
+    last = labels.size - 1
+    _copy(inputs[1:], labels[:last])
+    labels[last] = -100
     if follows:
         starts, addresses, headers, itemsizes = shards
-        copy_tokens(starts, addresses, headers, itemsizes, position + end - first, labels[row, end - 1 : end])
+        copy_tokens(starts, addresses, headers, itemsizes, position + labels.size, labels[last:])
 
 
 _SHARDS = types.UniTuple(_INTS, 4)
@@ -273,24 +316,29 @@ def assemble(
     starts, addresses, headers, itemsizes = shards
     doc_starts, doc_addresses, pointers_at, marks_at = documents
     seq_len, merged = input_ids.shape[1], 0
-    bounds = np.empty(seq_len + 1, np.int64)
+    with_labels, with_mask, with_bounds = labels.size > 0, loss_mask.size > 0, cu_seqlens.size > 0
+    with_documents, with_positions = doc_ids.size > 0, position_ids.size > 0
+    bounds, nothing = np.empty(seq_len + 1, np.int64), np.empty(0, np.int32)
     for row in range(edges.size - 1):
         filled = 0
+        inputs = input_ids[row]
         for i in range(edges[row], edges[row + 1]):
             first, filled = columns[i], columns[i] + lengths[i]
-            copy_tokens(starts, addresses, headers, itemsizes, positions[i], input_ids[row, first:filled])
-            if labels.size:
-                _fill_labels(shards, positions[i], first, filled, follows[i], row, input_ids, labels)
-            if loss_mask.size:
-                loss_mask[row, first:filled] = True
+            if i + 1 < edges[edges.size - 1]:
+                _prefetch_tokens(starts, addresses, headers, itemsizes, positions[i + 1])
+            copy_tokens(starts, addresses, headers, itemsizes, positions[i], inputs[first:filled])
+            if with_labels:
+                _fill_labels(shards, positions[i], follows[i], inputs[first:filled], labels[row, first:filled])
+            if with_mask:
+                _set(loss_mask[row, first:filled], True)
                 if by_piece:
                     loss_mask[row, first] = False
         if filled < seq_len:
-            input_ids[row, filled:] = eos
-            loss_mask[row, filled:] = False
-            if labels.size:
-                labels[row, filled:] = -100
-        if doc_ids.size or position_ids.size or cu_seqlens.size:
+            _set(inputs[filled:], eos)
+            _set(loss_mask[row, filled:], False)
+            if with_labels:
+                _set(labels[row, filled:], -100)
+        if with_documents or with_positions or with_bounds:
             count = 0
             if by_piece:
                 count = _piece_bounds(edges, columns, lengths, row, bounds)
@@ -299,9 +347,10 @@ def assemble(
                     starts, itemsizes, doc_starts, doc_addresses, pointers_at, marks_at,
                     positions[edges[row]], lengths[edges[row]], bounds,
                 )  # fmt: skip
-            _fill_documents(bounds, count, row, doc_ids, position_ids)
-            if cu_seqlens.size:
-                merged += _fill_cu_seqlens(bounds, count, seq_len, row, cu_seqlens)
+            ordinals = doc_ids[row] if with_documents else nothing
+            _fill_documents(bounds, count, ordinals, position_ids[row] if with_positions else nothing)
+            if with_bounds:
+                merged += _fill_cu_seqlens(bounds, count, seq_len, cu_seqlens[row])
     return merged
 
 

@@ -17,6 +17,7 @@ from gristmill.store.manifest import MANIFEST, SPLITS, read_manifest
 from gristmill.store.reader import Store, StoreFacts
 
 PathLike = str | os.PathLike[str]
+Opened = tuple[Files, StoreFacts]
 # llm.c: magic -> (dtype, EOS). Its files begin each document with EOS.
 LLM_C = {20240520: ("uint16", 50256), 20240801: ("uint32", None)}
 LLM_C_HEADER = 1024
@@ -35,42 +36,38 @@ def open_store(
     `index_dir` is where pack indices live if not beside the tokens.
     """
     if isinstance(path, str | os.PathLike):
-        store = _open_one(Path(path), dtype, eos)
+        files, facts = _open_one(Path(path), dtype, eos)
     else:
-        store = _open_list([Path(item) for item in path], dtype, eos)
-    if index_dir is None:
-        return store
-    return Store(store.files, replace(store.facts, index_dir=os.fspath(index_dir)))
+        files, facts = _open_list([Path(item) for item in path], dtype, eos)
+    return Store(files, replace(facts, index_dir=os.fspath(index_dir)) if index_dir else facts)
 
 
-def _open_list(paths: list[Path], dtype: str | None, eos: int | None) -> Store:
+def _open_list(paths: list[Path], dtype: str | None, eos: int | None) -> Opened:
     if not paths:
         raise ConfigError("An empty list of files is no store.")
-    return join_stores([_open_one(path, dtype, eos) for path in paths])
+    parts = [_open_one(path, dtype, eos) for path in paths]
+    first = parts[0][1]
+    for _, other in parts[1:]:
+        _check_alike(first, other)
+    return joined([files for files, _ in parts]), replace(first, opened=tuple(facts.path for _, facts in parts))
 
 
-def join_stores(stores: Sequence[Store]) -> Store:
-    """Several stores as one, tokens where they are; other dtypes, EOS or tokenizers are refused."""
-    first = stores[0].facts
-    for other in (store.facts for store in stores[1:]):
-        for what, mine, its in (("dtype", first.dtype, other.dtype), ("EOS", first.eos, other.eos)):
-            if mine != its:
-                raise ConfigError(f"{other.path} has {what} {its}, {first.path} has {mine}: they cannot be one store.")
-        if first.owned != other.owned or first.boundary != other.boundary:
-            raise ConfigError(
-                f"{other.path} and {first.path} mark documents in different ways: import one of them first."
-            )
-        if _tokenizer_of(first) != _tokenizer_of(other):
-            raise ConfigError(f"{other.path} and {first.path} have different tokenizers: they cannot be one store.")
-    paths = tuple(store.facts.path for store in stores)
-    return Store(joined([store.files for store in stores]), replace(first, opened=paths))
+def _check_alike(first: StoreFacts, other: StoreFacts) -> None:
+    """Refuse to make one store of parts with other dtypes, EOS, boundaries or tokenizers."""
+    for what, mine, its in (("dtype", first.dtype, other.dtype), ("EOS", first.eos, other.eos)):
+        if mine != its:
+            raise ConfigError(f"{other.path} has {what} {its}, {first.path} has {mine}: they cannot be one store.")
+    if first.owned != other.owned or first.boundary != other.boundary:
+        raise ConfigError(f"{other.path} and {first.path} mark documents in different ways: import one of them first.")
+    if first.tokenizer != other.tokenizer and _tokenizer_of(first) != _tokenizer_of(other):
+        raise ConfigError(f"{other.path} and {first.path} have different tokenizers: they cannot be one store.")
 
 
 def _tokenizer_of(facts: StoreFacts) -> bytes | None:
     return Path(facts.tokenizer).read_bytes() if facts.tokenizer and os.path.exists(facts.tokenizer) else None
 
 
-def _open_one(path: Path, dtype: str | None, eos: int | None) -> Store:
+def _open_one(path: Path, dtype: str | None, eos: int | None) -> Opened:
     if path.is_dir():
         return _open_directory(path, dtype, eos)
     if path.suffix == ".idx":
@@ -84,16 +81,20 @@ def _open_one(path: Path, dtype: str | None, eos: int | None) -> Store:
     return _open_file(path, dtype, eos)
 
 
-def _open_directory(path: Path, dtype: str | None, eos: int | None) -> Store:
+def _open_directory(path: Path, dtype: str | None, eos: int | None) -> Opened:
     if dtype is not None or eos is not None:
         raise ConfigError(f"{path} is a folder: dtype= and eos= are for foreign files, a store knows its own.")
     if path.name in SPLITS and (path.parent / MANIFEST).exists():
-        return open_split(path.parent, path.name)
-    return open_split(path, "train")
+        return _open_split(path.parent, path.name)
+    return _open_split(path, "train")
 
 
 def open_split(root: Path, split: str) -> Store:
     """One split of a store by its manifest."""
+    return Store(*_open_split(root, split))
+
+
+def _open_split(root: Path, split: str) -> Opened:
     values = read_manifest(root)
     try:
         shards = values["splits"][split]["shards"]
@@ -103,10 +104,10 @@ def open_split(root: Path, split: str) -> Store:
         )
     except (KeyError, TypeError) as error:
         raise StoreError(f"{root / MANIFEST} is damaged: it lacks {error}.") from error
-    return Store(make_files(root, rows), facts)
+    return make_files(root, rows), facts
 
 
-def _open_file(path: Path, dtype: str | None, eos: int | None) -> Store:
+def _open_file(path: Path, dtype: str | None, eos: int | None) -> Opened:
     with open(path, "rb") as file:
         head = file.read(LLM_C_HEADER)
     magic = int.from_bytes(head[:4], "little")
@@ -119,12 +120,12 @@ def _open_file(path: Path, dtype: str | None, eos: int | None) -> Store:
     return _open_bare(path, dtype, eos)
 
 
-def _foreign(path: Path, header: int, tokens: int, documents: int, facts: dict[str, Any]) -> Store:
-    files: Files = make_files(path.parent, [(path.name, header, tokens, documents, "")])
-    return Store(files, StoreFacts(path=str(path), owned=False, **facts))
+def _foreign(path: Path, header: int, tokens: int, documents: int, facts: dict[str, Any]) -> Opened:
+    files = make_files(path.parent, [(path.name, header, tokens, documents, "")])
+    return files, StoreFacts(path=str(path), owned=False, **facts)
 
 
-def _open_npy(path: Path, dtype: str | None, eos: int | None) -> Store:
+def _open_npy(path: Path, dtype: str | None, eos: int | None) -> Opened:
     try:
         with open(path, "rb") as file:
             version = np.lib.format.read_magic(file)
@@ -142,7 +143,7 @@ def _open_npy(path: Path, dtype: str | None, eos: int | None) -> Store:
     return _foreign(path, header, count, -1, {"dtype": found.name, "eos": eos, "boundary": _by_eos(eos)})
 
 
-def _open_llm_c(path: Path, head: bytes, eos: int | None) -> Store:
+def _open_llm_c(path: Path, head: bytes, eos: int | None) -> Opened:
     magic, _, count = (int.from_bytes(head[at : at + 4], "little") for at in (0, 4, 8))
     dtype, usual_eos = LLM_C[magic]
     eos = usual_eos if eos is None else eos
@@ -150,7 +151,7 @@ def _open_llm_c(path: Path, head: bytes, eos: int | None) -> Store:
     return _foreign(path, LLM_C_HEADER, count, -1, {"dtype": dtype, "eos": eos, "boundary": boundary})
 
 
-def _open_megatron(path: Path, dtype: str | None, eos: int | None) -> Store:
+def _open_megatron(path: Path, dtype: str | None, eos: int | None) -> Opened:
     idx = path.with_suffix(".idx")
     with open(idx, "rb") as file:
         header = read_idx_header(file.read(IDX_HEADER), str(idx))
@@ -176,7 +177,7 @@ def _indexed_bytes(idx: Path, header: IdxHeader) -> int:
         return int.from_bytes(file.read(8), "little") + length * np.dtype(header.dtype).itemsize
 
 
-def _open_bare(path: Path, dtype: str | None, eos: int | None) -> Store:
+def _open_bare(path: Path, dtype: str | None, eos: int | None) -> Opened:
     if dtype is None:
         raise ConfigError(
             f'{path} has no header that tells its dtype: say it, as in gm.open("{path.name}", dtype="uint16").'
