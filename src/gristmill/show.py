@@ -41,17 +41,20 @@ class Bar:
 
     def __init__(self, quiet: bool = False) -> None:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        self._bar = Progress(*columns, console=_errors, disable=quiet or not _errors.is_terminal, transient=True)
+        self._shown = _errors.is_terminal and not quiet
+        self._bar = Progress(*columns, console=_errors, disable=not self._shown, transient=True)
         self._task: Any = None
 
     def __enter__(self) -> Bar:
-        self._bar.start()
+        if self._shown:  # a disabled bar of older versions of rich still prints a line when it stops
+            self._bar.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bar.stop()
+        if self._shown:
+            self._bar.stop()
 
     def start(self, what: str, total: int) -> None:
         """Begin the next piece of work."""

@@ -18,10 +18,7 @@ import json, os, sys, time
 import gristmill as gm
 
 plan_file, state_file, rank, world_size = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-values = json.load(open(plan_file))
-parts = values["sources"]["web"]["path"].rsplit("/", 1)[0]
-store = gm.open([f"{parts}/part-{i}.bin" for i in range(3)], dtype="uint16", eos=256)
-loader = gm.Loader(gm.Plan.from_json(open(plan_file).read(), {"web": store}), rank, world_size, keys=("labels",))
+loader = gm.Loader(gm.load_plan(plan_file), rank, world_size, keys=("labels",))
 if os.path.exists(state_file):
     loader.load_state_dict(json.load(open(state_file)))
 for batch in loader:
