@@ -65,12 +65,12 @@ _prefetch: Any = intrinsic(_prefetch_line)
 
 
 @compiled
-def shard_of(starts: Any, position: int) -> Any:
-    """The shard that holds a position: the last i with starts[i] <= position, empty shards passed over."""
-    low, high = 0, starts.size - 1
+def _last_at_most(values: Any, wanted: int) -> Any:
+    """The last i with values[i] <= wanted, by bisection; of equal values (empty shards) the last one's."""
+    low, high = 0, values.size
     while high - low > 1:
         middle = (low + high) // 2
-        if starts[middle] <= position:
+        if values[middle] <= wanted:
             low = middle
         else:
             high = middle
@@ -101,7 +101,7 @@ def _widen(address: int, itemsize: int, count: int, out: Any) -> None:
 @compiled
 def copy_tokens(starts: Any, addresses: Any, headers: Any, itemsizes: Any, position: int, out: Any) -> None:
     """Fill `out` with the tokens from `position` on, across shards where it must."""
-    shard = shard_of(starts, position)
+    shard = _last_at_most(starts, position)
     done = 0
     while done < out.size:
         inside = position + done - starts[shard]
@@ -116,7 +116,7 @@ def copy_tokens(starts: Any, addresses: Any, headers: Any, itemsizes: Any, posit
 @compiled
 def _prefetch_tokens(starts: Any, addresses: Any, headers: Any, itemsizes: Any, position: int) -> None:
     """Ask for the first KiB of the next piece, which may lie anywhere: a fifth of the time of packed batches."""
-    shard = shard_of(starts, position)
+    shard = _last_at_most(starts, position)
     address = addresses[shard] + headers[shard] + (position - starts[shard]) * itemsizes[shard]
     for line in range(16):
         _prefetch(address + 64 * line)
@@ -146,7 +146,7 @@ def document_spans(
 ) -> None:
     """spans[i] = the positions [first, end) of document documents[i]."""
     for i in range(documents.size):
-        shard = shard_of(doc_starts, documents[i])
+        shard = _last_at_most(doc_starts, documents[i])
         base, local = starts[shard], documents[i] - doc_starts[shard]
         address, pointers, marks = addresses[shard], pointers_at[shard], marks_at[shard]
         spans[i, 0] = base + _document_start(address, pointers, marks, itemsizes[shard], local)
@@ -213,7 +213,7 @@ def _stream_bounds(
     position: int, length: int, bounds: Any,
 ) -> Any:  # fmt: skip
     """Where documents end inside a stretch of the stream, its own end included. Returns how many bounds there are."""
-    shard = shard_of(starts, position)
+    shard = _last_at_most(starts, position)
     document = document_at(
         starts, itemsizes, doc_starts, addresses, pointers_at, marks_at, shard, position - starts[shard]
     )
@@ -352,19 +352,6 @@ def assemble(
             if with_bounds:
                 merged += _fill_cu_seqlens(bounds, count, seq_len, cu_seqlens[row])
     return merged
-
-
-@compiled
-def _last_at_most(values: Any, wanted: int) -> Any:
-    """The last i with values[i] <= wanted, by bisection of a rising array."""
-    low, high = 0, values.size
-    while high - low > 1:
-        middle = (low + high) // 2
-        if values[middle] <= wanted:
-            low = middle
-        else:
-            high = middle
-    return low
 
 
 @entry(types.int64(*[_MAPPED] * 4, *[_MAPPED_SHORT] * 3, *[_INTS] * 4))
