@@ -32,7 +32,7 @@ DTYPES: dict[str, Any] = {
 }
 KEYS = (*DTYPES, "sample_ids")
 _NEED_DOCUMENTS = ("doc_ids", "position_ids", "cu_seqlens")
-_ABSENT = {key: np.empty((0, 0), dtype=dtype) for key, dtype in DTYPES.items()}
+_ABSENT = [(key, np.empty((0, 0), dtype=dtype)) for key, dtype in DTYPES.items()]
 IGNORED = -100
 
 
@@ -102,20 +102,25 @@ class Assembler:
 
         Where the tokens lie is found for all steps at once; each batch is then filled into memory of its own.
         """
+        from gristmill.store.kernels import assemble
+
         rows, pieces = group.rows, find_pieces(self._plan, self._table, group.segment, group.samples)
         touched = self._table.shards_of(pieces.positions, pieces.lengths + pieces.follows)
         edges = _edges(pieces.rows, len(group.steps) * rows)
-        tallies = _tallies(group, pieces, edges[::rows])
+        shapes = [(key, (rows, self._width(key, group.segment.seq_len))) for key in self._keys]
+        excluding, short = bool(self._plan.exclusions), len(group.samples) < len(group.steps) * rows
+        placed = (*pieces[1:5], self._by_piece, self._eos)
         with self._table.tokens(touched) as shards, self._documents(touched) as documents:
             self._foresight.announce(pieces)
-            for i, step in enumerate(group.steps):
-                own = edges[i * rows : (i + 1) * rows + 1]
-                batch, tallies[i].merged_documents = self._fill(group, pieces, own, shards, documents)
-                if self._plan.exclusions:
+            for i, (step, tally) in enumerate(zip(group.steps, _tallies(group, pieces, edges[::rows]), strict=True)):
+                own, samples = edges[i * rows : (i + 1) * rows + 1], group.samples[i * rows : (i + 1) * rows]
+                batch = {key: self._buffers.empty(key, shape, DTYPES[key]) for key, shape in shapes}
+                arrays = [batch.get(key, absent) for key, absent in _ABSENT]
+                tally.merged_documents = assemble(shards, documents, own, *placed, *arrays)
+                if excluding:
                     self._exclude(step, pieces.part(int(own[0]), int(own[-1]), i * rows), batch)
-                samples = group.samples[i * rows : (i + 1) * rows]
-                batch["sample_ids"] = samples if len(samples) == rows else _padded(samples, rows)
-                yield batch, tallies[i]
+                batch["sample_ids"] = _padded(samples, rows) if short else samples
+                yield batch, tally
 
     @contextlib.contextmanager
     def _documents(self, shards: Ints) -> Iterator[tuple[Any, ...]]:
@@ -125,18 +130,6 @@ class Assembler:
                 yield documents
         else:
             yield (_NOTHING,) * 4
-
-    def _fill(self, group: Group, pieces: Pieces, edges: Ints, shards: Any, documents: Any) -> tuple[Batch, int]:
-        """The arrays of one batch, and how many documents cu_seqlens had no room for."""
-        from gristmill.store.kernels import assemble
-
-        seq_len = group.segment.seq_len
-        batch: Batch = {
-            key: self._buffers.empty(key, (group.rows, self._width(key, seq_len)), DTYPES[key]) for key in self._keys
-        }
-        arrays = (batch.get(key, _ABSENT[key]) for key in DTYPES)
-        merged = assemble(shards, documents, edges, *pieces[1:5], self._by_piece, self._eos, *arrays)
-        return batch, int(merged)
 
     def _exclude(self, step: int, pieces: Pieces, batch: Batch) -> None:
         """Mask the tokens of excluded documents, and in mode 'replace' turn them into EOS.
