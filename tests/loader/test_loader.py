@@ -259,3 +259,12 @@ def test_more_shards_than_maps_may_be_open_give_the_same_batches(tmp_path):
     for step in range(80):  # one step touches at most 8 shards
         assert_equal_batches(few.batch(step), whole.batch(step), f"step {step}")
         assert (few._assembler._table.bins.addresses != 0).sum() <= 10
+
+
+def test_a_rank_without_any_row_of_the_last_batch_gets_padding(tmp_path):
+    store = tiny_store(tmp_path, [[1] * 15] * 5, shards=1)  # five windows of 16
+    plan = gm.Plan({"val": store}, seq_len=16, batch_size=4, options=gm.PlanOptions(shuffle=False, drop_last=False))
+    last = gm.Loader(plan, rank=3, world_size=4, keys=KEYS).batch(1)
+    assert last["sample_ids"].tolist() == [[-1, -1, -1]]
+    assert not last["loss_mask"].any()
+    assert (last["doc_ids"] == -1).all()
