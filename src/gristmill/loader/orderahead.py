@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gristmill.core.locks import Lock
-from gristmill.order.permute import Ints
+from gristmill.order.permute import Ints, use_compiled
 from gristmill.order.plan import Plan
 
 _SAMPLES = 8192
@@ -20,6 +20,7 @@ class OrderAhead:
 
     def samples(self, steps: range) -> Ints:
         """The rows of consecutive steps of one segment. A single step is computed alone: random access stays quick."""
+        use_compiled()
         segment = self._plan.segment(steps.start)
         if len(steps) == 1 or len(steps) * segment.batch_size >= _SAMPLES:
             return self._plan.samples_of_steps(steps.start, len(steps))

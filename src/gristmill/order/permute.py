@@ -9,6 +9,7 @@ the tests pin it: the order of a run must never change between versions.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 _HALF = np.uint64(32)
+_compiled: Callable[..., Any] | None = None
 
 
 def permute(indices: Any, n: int, key: Any) -> Ints:
@@ -46,6 +48,10 @@ def _walk(values: Any, n: int, key: Any, rounds: range) -> Ints:
     shape = np.shape(values)
     x = words.ravel().view(np.uint64)
     round_keys = _round_keys(np.array(key, dtype=np.uint64, ndmin=1).ravel())
+    if _compiled is not None:
+        bits, size = _halves(n)
+        _compiled(x, np.uint64(n), bits, size, round_keys, rounds.step > 0)
+        return x.view(np.int64).reshape(shape)
     x = _network(x, n, round_keys, rounds)
     outside = np.flatnonzero(x >= np.uint64(n))
     while outside.size:
@@ -53,6 +59,21 @@ def _walk(values: Any, n: int, key: Any, rounds: range) -> Ints:
         x[outside] = _network(x[outside], n, own_keys, rounds)
         outside = outside[x[outside] >= np.uint64(n)]
     return x.view(np.int64).reshape(shape)
+
+
+def _halves(n: int) -> tuple[np.uint64, np.uint64]:
+    """Bits of the right half, and the size of the left one."""
+    bits = (n - 1).bit_length() // 2
+    return np.uint64(bits), np.uint64(-(-n >> bits))
+
+
+def use_compiled() -> None:
+    """Let Numba do it from now on in this process, with the same results: for loaders, which import it anyway."""
+    global _compiled
+    if _compiled is None:
+        from gristmill.order.kernels import walk
+
+        _compiled = walk
 
 
 def _round_keys(keys: _Words) -> _Words:
@@ -67,9 +88,8 @@ def _round_keys(keys: _Words) -> _Words:
 
 def _network(x: _Words, n: int, round_keys: _Words, rounds: range) -> _Words:
     """The rounds: even ones move left by a function of right (modulo its size), odd ones mix left into right."""
-    bits = (n - 1).bit_length() // 2
-    right_bits, right_mask = np.uint64(bits), np.uint64((1 << bits) - 1)
-    size = np.uint64(-(-n >> bits))
+    right_bits, size = _halves(n)
+    right_mask = np.uint64((1 << int(right_bits)) - 1)
     left, right = x >> right_bits, x & right_mask
     for i in rounds:
         if i % 2:
