@@ -182,6 +182,8 @@ def test_a_short_last_batch_is_padded_with_masked_rows(store):
         assert (rank[-1]["input_ids"][absent] == EOS).all()
     targets = sum(int(batch["loss_mask"].sum()) for rank in batches for batch in rank)
     assert targets == samples * 16
+    forecast = plan.forecast().sources[0]
+    assert (forecast.samples, forecast.tokens, forecast.epochs) == (samples, samples * 16, 1)
 
 
 def _fork_child(loader, expected, results):

@@ -59,7 +59,7 @@ def phases(draw, names, steps, cut, batch_sizes):
 
 
 @st.composite
-def plans(draw, cuts=("chunk", "pack", "pad", "window"), batch_sizes=(2, 4, 6, 8)):
+def plans(draw, cuts=("chunk", "pack", "pad", "window"), batch_sizes=(4, 8, 12)):
     """A function from stores to a plan of up to 25 steps."""
     names = draw(st.lists(st.sampled_from(sorted(_SIZES)), min_size=1, max_size=3, unique=True))
     cut = draw(st.sampled_from(cuts))
@@ -84,7 +84,7 @@ def plans(draw, cuts=("chunk", "pack", "pad", "window"), batch_sizes=(2, 4, 6, 8
 
 
 @settings(max_examples=30)
-@given(make=plans(), world_size=st.sampled_from((1, 2)), threads=st.sampled_from((0, 1, 3)))
+@given(make=plans(), world_size=st.sampled_from((1, 2, 4)), threads=st.sampled_from((0, 1, 3)))
 def test_the_union_of_ranks_is_the_plans_step(stores, make, world_size, threads):
     assert_same_on_any_world(make(stores), (world_size,), (threads,), keys=KEYS)
 
@@ -138,14 +138,14 @@ def test_the_forecast_is_what_happens(stores, make):
 
 
 @settings(max_examples=15)
-@given(make=plans(), world_size=st.sampled_from((1, 2)), threads=st.sampled_from((0, 2)))
+@given(make=plans(), world_size=st.sampled_from((1, 2, 4)), threads=st.sampled_from((0, 2)))
 def test_resuming_at_every_step_equals_the_uninterrupted_run(stores, make, world_size, threads):
     plan = make(stores)
-    assert_resumes_anywhere(plan, world_size=world_size, threads=threads, at=served_steps(plan)[::3])
+    assert_resumes_anywhere(plan, world_size=world_size, threads=threads)
 
 
 @settings(max_examples=25)
-@given(make=plans(cuts=("chunk", "pad")), data=st.data())
+@given(make=plans(), data=st.data())
 def test_a_mix_may_change_from_the_checkpoint_on(stores, make, data):
     plan = make(stores)
     step = data.draw(st.integers(1, plan.total_steps - 1))

@@ -3,7 +3,7 @@
 A page fault on a mapped file waits for the disk, one page after another, and by default reads megabytes around each.
 Token maps are therefore marked as random, and where pages turn out not to be in memory the kernel is told of every
 piece of a group before the first is touched: the disk sees hundreds of requests instead of one. Telling it costs about
-1.5 microseconds a piece, which would halve the speed from memory, so a few pieces are looked at first.
+2 microseconds a piece, more than the piece itself costs from memory, so a few pieces are looked at first.
 """
 
 from __future__ import annotations

@@ -70,7 +70,8 @@ def _source(plan: Plan, k: int, step: int) -> dict[str, Any]:
     lane = last.lanes[k]
     epoch, index = lane.position(int(last.given(step)[k]))
     if plan.total_steps == step and not plan.options.drop_last:
-        samples, epoch, index = min(samples, lane.order.samples), min(epoch, 1), 0 if epoch else index
+        samples, epoch, index = lane.order.samples, 1, 0  # the rows that the last batch lacks are padding, not samples
+        tokens = samples * last.seq_len
     return {
         "name": source.name,
         "samples": samples,

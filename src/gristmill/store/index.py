@@ -52,7 +52,7 @@ def index_path(store: Store, seq_len: int) -> Path:
     if store.facts.index_dir:
         return Path(store.facts.index_dir) / f"{store.fingerprint[:16]}-{name}"
     if os.path.isdir(store.facts.path):
-        joined = f"joined-{store.fingerprint[:16]}-" if len(store.facts.opened) > 1 else ""
+        joined = f"joined-{store.fingerprint[:16]}-" if len(store.facts.stores) > 1 else ""
         return Path(store.facts.path) / f"{joined}{name}"
     first = Path(store.files.path(0))
     return first.with_name(f"{first.name}.{name}")

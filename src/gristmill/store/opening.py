@@ -49,7 +49,8 @@ def _open_list(paths: list[Path], dtype: str | None, eos: int | None) -> Opened:
     first = parts[0][1]
     for _, other in parts[1:]:
         _check_alike(first, other)
-    return joined([files for files, _ in parts]), replace(first, opened=tuple(facts.path for _, facts in parts))
+    stores = tuple(facts.path for _, facts in parts) if first.owned else ()
+    return joined([files for files, _ in parts]), replace(first, stores=stores)
 
 
 def _check_alike(first: StoreFacts, other: StoreFacts) -> None:

@@ -51,7 +51,7 @@ class Document:
 class StoreFacts:
     """What an opened store is, apart from its shards.
 
-    boundary: 'idx', 'eos', 'bos' (EOS comes first) or None. opened: the paths, if it was opened as a list of them.
+    boundary: 'idx', 'eos', 'bos' (EOS comes first) or None. stores: the folders, if several stores were opened as one.
     """
 
     path: str
@@ -61,7 +61,7 @@ class StoreFacts:
     boundary: str | None
     tokenizer: str | None = None
     index_dir: str | None = None
-    opened: tuple[str, ...] = ()
+    stores: tuple[str, ...] = ()
 
 
 class Store:
@@ -113,13 +113,15 @@ class Store:
 
     def describe(self) -> str:
         """Where the store is, for messages."""
-        others = len(self.facts.opened) - 1
+        others = (len(self.facts.stores) if self.owned else self.num_shards) - 1
         return f"{self.facts.path} and {others:,} more" if others > 0 else self.facts.path
 
     def location(self) -> dict[str, Any]:
         """The arguments with which `gristmill.open` would open it again, for a plan's JSON."""
-        path = {"path": list(self.facts.opened) if len(self.facts.opened) > 1 else self.facts.path}
-        return path if self.owned else {**path, "dtype": self.dtype.name, "eos": self.eos}
+        if self.owned:
+            return {"path": list(self.facts.stores) if len(self.facts.stores) > 1 else self.facts.path}
+        paths = [self.files.path(i) for i in range(self.num_shards)]
+        return {"path": paths if len(paths) > 1 else self.facts.path, "dtype": self.dtype.name, "eos": self.eos}
 
     @property
     def fingerprint(self) -> str:
