@@ -17,6 +17,15 @@ def store(tmp_path):
     return tiny_store(tmp_path / "web", random_documents(500, seed=4), shards=3)
 
 
+def pieces_by_document(index, bins):
+    """For each document the (bin, start, end) of its pieces."""
+    found = {}
+    for b in range(bins):
+        for document, start, end in index.pieces(b):
+            found.setdefault(document, []).append((b, start, end))
+    return found
+
+
 def covered(store, index, bins):
     """How often each token is in one of the bins, and how full each bin is."""
     counts, fills = np.zeros(store.num_tokens, dtype=int), []
@@ -42,11 +51,8 @@ def test_every_token_is_in_exactly_one_bin_and_no_bin_overflows(store, seq_len):
 def test_documents_that_fit_a_window_are_never_split(store):
     gm.index(store, seq_len=64)
     index = store.pack_index(64)
-    seen = {}
-    for b in range(index.bins_in(3)):
-        for document, start, end in index.pieces(b):
-            seen.setdefault(document, []).append((start, end))
-    for document, pieces in seen.items():
+    for document, placed in pieces_by_document(index, index.bins_in(3)).items():
+        pieces = [(start, end) for _, start, end in placed]
         first, last = store.document_span(document)
         if last - first <= 64:
             assert pieces == [(0, last - first)]
@@ -64,11 +70,9 @@ def test_packing_wastes_little(store):
 def test_bins_of_a_document_are_those_that_hold_it(store):
     gm.index(store, seq_len=16)
     index = store.pack_index(16)
-    by_document = {}
-    for b in range(index.bins_in(3)):
-        for document, _, _ in index.pieces(b):
-            by_document.setdefault(document, []).append(b)
-    assert {d: sorted(index.bins_of(d)) for d in range(store.num_documents)} == by_document
+    placed = pieces_by_document(index, index.bins_in(3))
+    expected = {document: [b for b, _, _ in pieces] for document, pieces in placed.items()}
+    assert {d: sorted(index.bins_of(d)) for d in range(store.num_documents)} == expected
 
 
 def test_ranges_bound_the_work_and_join_without_a_gap():
