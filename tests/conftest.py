@@ -39,12 +39,13 @@ def store_of(
     vocab: int = 50_257,
     seed: int = 0,
     tokenizer: str = "test",
+    compression: str = "none",
 ) -> Path:
     """Write a whole store at `root` and return it: document i of a split has the id `SPLIT-i`."""
     train = random_documents(vocab=vocab, seed=seed) if documents is None else documents
     entries = {}
     for split, part in (("train", train), ("val", val)):
-        writer = SplitWriter(root, split, dtype_for(vocab), tokens_per_shard)
+        writer = SplitWriter(root, split, dtype_for(vocab), tokens_per_shard, compression=compression)
         if part:
             lengths = np.array([len(document) + 1 for document in part])
             writer.append(with_eos(part, vocab), lengths, _rows(split, len(part)))
@@ -94,7 +95,7 @@ def stream() -> Callable[..., np.ndarray[Any, Any]]:
 
 @pytest.fixture(scope="session")
 def make_store() -> Callable[..., Path]:
-    """`make_store(root, documents=, val=, tokens_per_shard=, vocab=, seed=)`: a store on disk, its root returned."""
+    """`make_store(root, documents=, val=, tokens_per_shard=, vocab=, compression=)`: a store on disk, its root."""
     return store_of
 
 

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from gristmill.loader.loader import Loader
     from gristmill.order.options import Exclude, Phase, PlanOptions, Skip
     from gristmill.order.plan import Plan
-    from gristmill.run import load_plan, prepare
+    from gristmill.recipe import Recipe
+    from gristmill.run import RunOptions, create_balanced_mix, dry_run, load_plan, prepare, train_tokenizer
     from gristmill.store.opening import open_store as open
 
 # Each name is imported when it is first used: `import gristmill` alone costs a few milliseconds.
@@ -37,7 +38,8 @@ _HOMES = {
     **dict.fromkeys(("Exclude", "Phase", "PlanOptions", "Skip"), "order.options"),
     "Plan": "order.plan",
     "index": "indexing",
-    **dict.fromkeys(("load_plan", "prepare"), "run"),
+    "Recipe": "recipe",
+    **dict.fromkeys(("RunOptions", "create_balanced_mix", "dry_run", "load_plan", "prepare", "train_tokenizer"), "run"),
     "open": "store.opening",
 }
 
@@ -50,14 +52,19 @@ __all__ = [
     "Phase",
     "Plan",
     "PlanOptions",
+    "Recipe",
+    "RunOptions",
     "Skip",
     "SourceError",
     "StateError",
     "StoreError",
+    "create_balanced_mix",
+    "dry_run",
     "index",
     "load_plan",
     "open",
     "prepare",
+    "train_tokenizer",
 ]
 
 

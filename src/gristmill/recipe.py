@@ -1,8 +1,13 @@
-"""A recipe: all that decides the bytes of a store, as data. Unknown keys are errors.
+"""A recipe: all that decides the bytes of a store, as data. Unknown keys are errors; `gristmill init` writes one.
 
 out: data/corpus
 sources:
-  - {name: web, paths: ["raw/web/*.jsonl"], text: text, id: id}
+  - {name: web, paths: ["raw/web/*.jsonl.zst"], text: text, id: id}
+clean: {unicode: nfc}
+filters:
+  - gopher_quality: {}
+dedup:
+  - exact: {}
 tokenizer: gpt2
 store: {tokens_per_shard: 100000000, val_fraction: 0.005}
 """
@@ -10,63 +15,124 @@ store: {tokens_per_shard: 100000000, val_fraction: 0.005}
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from gristmill.core.errors import ConfigError
-from gristmill.core.options import from_mapping
+from gristmill.core.errors import ConfigError, did_you_mean
+from gristmill.core.options import content, from_mapping
+from gristmill.curate.base import Rule
+from gristmill.curate.clean import CleanOptions
+from gristmill.curate.decontaminate import DecontaminateOptions
+from gristmill.curate.dedup.exact import Exact
+from gristmill.curate.dedup.lines import Lines
+from gristmill.curate.dedup.near import Near
+from gristmill.curate.rules import content as rule_content
+from gristmill.curate.rules import make_rule
+from gristmill.sources.base import Format
 
-# Named in the design, built by the issue on the writing half: refused by name rather than as a misspelling.
-_NOT_YET = ("clean", "filters", "dedup", "decontaminate", "mix")
+Dedup = Exact | Lines | Near
+_DEDUPS: dict[str, type[Dedup]] = {"exact": Exact, "lines": Lines, "near": Near}
+_MIX_UNITS = ("documents", "tokens")
+_COMPRESSIONS = ("none", "zstd")
 
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """Where a source's files are, and which JSONL keys hold text and id."""
+    """Where a source's files are and how documents are found in them; `priority` is for dedup's keep rule."""
 
     name: str
     paths: Sequence[str]
     text: str = "text"
     id: str = "id"
+    fields: Sequence[str] = ()
+    documents: str = "file"
+    format: str | None = None
+    encoding: str = "utf-8"
+    priority: int = 0
 
     def __post_init__(self) -> None:
-        paths = [self.paths] if isinstance(self.paths, str | os.PathLike) else self.paths
-        if (
-            not isinstance(paths, Sequence)
-            or not paths
-            or not all(isinstance(path, str | os.PathLike) for path in paths)
-        ):
-            raise ConfigError(f"Source {self.name!r} needs paths: a list of files, folders or patterns.")
         if not (isinstance(self.name, str) and self.name):
             raise ConfigError(f"A source's name must be text, not {self.name!r}.")
-        object.__setattr__(self, "paths", tuple(os.fspath(path) for path in paths))
+        object.__setattr__(self, "paths", tuple(os.fspath(path) for path in self._path_list()))
+        object.__setattr__(self, "fields", tuple(self.fields))
+        if not isinstance(self.priority, int):
+            raise ConfigError(f"The priority of source {self.name!r} is a whole number, not {self.priority!r}.")
+        _ = self.layout  # its own checks
+
+    def _path_list(self) -> Sequence[Any]:
+        paths = [self.paths] if isinstance(self.paths, str | os.PathLike) else self.paths
+        fit = isinstance(paths, Sequence) and paths and all(isinstance(path, str | os.PathLike) for path in paths)
+        if not fit:
+            raise ConfigError(f"Source {self.name!r} needs paths: a list of files, folders or patterns.")
+        return paths
+
+    @property
+    def layout(self) -> Format:
+        """How its files are read."""
+        return Format(self.text, self.id, tuple(self.fields), self.documents, self.format, self.encoding)
 
 
 @dataclass(frozen=True)
 class StoreOptions:
-    """How the store is laid out: tokens a shard at most, and the share of documents that go to val."""
+    """How the store is laid out: tokens a shard at most, the share of documents that go to val, zstd or none."""
 
     tokens_per_shard: int = 100_000_000
     val_fraction: float = 0.005
+    compression: str = "none"
 
     def __post_init__(self) -> None:
         if not isinstance(self.tokens_per_shard, int) or self.tokens_per_shard < 1:
             raise ConfigError(f"tokens_per_shard must be a whole number above 0, not {self.tokens_per_shard!r}.")
         if not isinstance(self.val_fraction, int | float) or not 0 <= self.val_fraction < 1:
             raise ConfigError(f"val_fraction is a share from 0 to below 1, not {self.val_fraction!r}.")
+        if self.compression not in _COMPRESSIONS:
+            raise ConfigError(f"compression is 'none' or 'zstd', not {self.compression!r}.")
+
+
+@dataclass(frozen=True)
+class MixOptions:
+    """A mix fixed when the store is made: `target` documents or tokens of train in all, by weight of source."""
+
+    weights: Mapping[str, float]
+    target: int
+    unit: str = "documents"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.weights, Mapping) or not self.weights:
+            raise ConfigError("mix needs weights: a mapping of source names to shares.")
+        if any(not isinstance(weight, int | float) or weight < 0 for weight in self.weights.values()):
+            raise ConfigError(f"The weights of a mix are numbers of 0 or more: {dict(self.weights)}.")
+        if abs(sum(self.exact_weights.values(), Fraction(-1))) > Fraction(1, 10**6):
+            raise ConfigError(f"The weights of a mix sum to 1, not {float(sum(self.exact_weights.values()))}.")
+        if not isinstance(self.target, int) or self.target < 1:
+            raise ConfigError(f"The target of a mix is a whole number above 0, not {self.target!r}.")
+        if self.unit not in _MIX_UNITS:
+            raise ConfigError(f"The unit of a mix is 'documents' or 'tokens', not {self.unit!r}.")
+
+    @property
+    def exact_weights(self) -> dict[str, Fraction]:
+        """The weights as their decimal text says."""
+        return {name: Fraction(str(weight)) for name, weight in self.weights.items()}
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything is optional but sources and out."""
+    """Everything is optional but sources and out; `clean=None`, `dedup=()` and the like turn a part off."""
 
     out: str
     sources: Sequence[SourceOptions]
     seed: int = 0
+    clean: CleanOptions | None = field(default_factory=CleanOptions)
+    filters: Sequence[Rule] = ()
+    dedup: Sequence[Dedup] = field(default_factory=lambda: (Exact(),))
+    decontaminate: DecontaminateOptions | None = None
     tokenizer: str = "gpt2"
     eos: int | None = None
+    mix: MixOptions | None = None
+    shuffle: bool = False
     store: StoreOptions = field(default_factory=StoreOptions)
     on_error: str = "raise"
 
@@ -77,40 +143,110 @@ class Recipe:
             raise ConfigError(f"seed must be a whole number, not {self.seed!r}.")
         if self.on_error not in ("raise", "skip"):
             raise ConfigError(f"on_error is 'raise' or 'skip', not {self.on_error!r}.")
-        object.__setattr__(self, "sources", tuple(_source(source) for source in self.sources))
+        if not isinstance(self.shuffle, bool):
+            raise ConfigError(f"shuffle is true or false, not {self.shuffle!r}.")
+        self._set("sources", tuple(_made(SourceOptions, source, "a source of the recipe") for source in self.sources))
+        self._set("store", _made(StoreOptions, self.store, "the recipe's store"))
+        self._set("clean", _made(CleanOptions, self.clean, "the recipe's clean") if self.clean is not None else None)
+        self._set("mix", _made(MixOptions, self.mix, "the recipe's mix") if self.mix else None)
+        self._set("decontaminate", _decontaminate(self.decontaminate))
+        self._set("filters", tuple(_rule(value) for value in _listed(self.filters, "filters")))
+        self._set("dedup", tuple(_dedup(value) for value in _listed(self.dedup, "dedup")))
+        self._check_names()
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    def _check_names(self) -> None:
+        """Sources by name once each; the same for dedup; a mix of sources that exist, with the same fields."""
         names = [source.name for source in self.sources]
         if len(set(names)) < len(names):
             raise ConfigError(f"Two sources have the same name ({', '.join(names)}): list the paths of both in one.")
-        if not isinstance(self.store, StoreOptions):
-            object.__setattr__(self, "store", from_mapping(StoreOptions, self.store, "the recipe's store"))
+        kinds = [rule.name for rule in self.dedup]
+        if len(set(kinds)) < len(kinds):
+            raise ConfigError(f"dedup names a rule twice: {', '.join(kinds)}.")
+        for name in self.mix.weights if self.mix else ():
+            if name not in names:
+                raise ConfigError(f"The mix weighs {name!r}, which is no source{did_you_mean(name, names)}.")
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The carried fields of all sources, in the order in which they are first named."""
+        return tuple(dict.fromkeys(name for source in self.sources for name in source.fields))
 
     @property
     def content(self) -> dict[str, Any]:
         """The recipe for the manifest: what shapes bytes, free of the paths that a machine happens to have."""
-        sources = [{"name": source.name, "text": source.text, "id": source.id} for source in self.sources]
+        sources = [_without_paths(source) for source in self.sources]
         return {
             "seed": self.seed,
             "sources": sources,
+            "clean": content(self.clean) if self.clean else None,
+            "filters": [rule_content(rule) for rule in self.filters],
+            "dedup": [{rule.name: content(rule)} for rule in self.dedup],
+            "decontaminate": _without_paths(self.decontaminate) if self.decontaminate else None,
             "tokenizer": Path(self.tokenizer).name,
             "eos": self.eos,
-            "store": asdict(self.store),
+            "mix": content(self.mix) if self.mix else None,
+            "shuffle": self.shuffle,
+            "store": content(self.store),
             "on_error": self.on_error,
         }
 
 
-def _source(value: Any) -> SourceOptions:
-    return value if isinstance(value, SourceOptions) else from_mapping(SourceOptions, value, "a source of the recipe")
+def _without_paths(options: Any) -> dict[str, Any]:
+    return {key: value for key, value in content(options).items() if key != "paths"}
+
+
+def _made(cls: type[Any], value: Any, where: str) -> Any:
+    return value if isinstance(value, cls) else from_mapping(cls, value, where)
+
+
+def _listed(values: Any, key: str) -> Sequence[Any]:
+    """A list of rules, or none for a null."""
+    if values is None:
+        return ()
+    if isinstance(values, str | Mapping) or not isinstance(values, Sequence):
+        raise ConfigError(f"{key} is a list, each entry a rule with its options: - name: {{...}}.")
+    return values
+
+
+def _named(value: Any, key: str) -> tuple[str, Mapping[str, Any]]:
+    """A rule as YAML spells it: its name alone, or one key with options."""
+    if isinstance(value, str):
+        return value, {}
+    if isinstance(value, Mapping) and len(value) == 1:
+        ((name, options),) = value.items()
+        return str(name), options or {}
+    raise ConfigError(f"An entry of {key} is one rule with its options, - name: {{...}}, not {value!r}.")
+
+
+def _rule(value: Any) -> Rule:
+    return make_rule(*_named(value, "filters")) if isinstance(value, str | Mapping) else value
+
+
+def _dedup(value: Any) -> Dedup:
+    if not isinstance(value, str | Mapping):
+        return value  # type: ignore[no-any-return]
+    name, options = _named(value, "dedup")
+    if name not in _DEDUPS:
+        raise ConfigError(f"There is no dedup {name!r}{did_you_mean(name, _DEDUPS)}: it knows {', '.join(_DEDUPS)}.")
+    return from_mapping(_DEDUPS[name], options, f"dedup {name!r}")
+
+
+def _decontaminate(value: Any) -> DecontaminateOptions | None:
+    return _made(DecontaminateOptions, value, "the recipe's decontaminate") if value else None
 
 
 def read_recipe(path: str | Path) -> Recipe:
     """A recipe from its YAML file; paths in it are relative to the working directory."""
     values = _values(path)
-    for key in _NOT_YET:
-        if values.pop(key, None):
-            raise ConfigError(f"The recipe {path} asks for {key!r}, which this version cannot do yet.")
     for key in ("out", "sources"):
         if key not in values:
             raise ConfigError(f"The recipe {path} lacks {key!r}.")
+    for key in ("clean", "dedup"):
+        if values.get(key, {}) in (None, False, "none"):
+            values[key] = None if key == "clean" else ()
     return from_mapping(Recipe, values, f"the recipe {path}")
 
 

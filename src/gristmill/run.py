@@ -5,59 +5,82 @@ from __future__ import annotations
 import fcntl
 import functools
 import importlib.metadata
-import itertools
 import json
 import os
 import platform
+import shutil
 import tempfile
 import time
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from gristmill.core.errors import ConfigError, SourceError
-from gristmill.core.hashing import derive_key, hash64, mix64
 from gristmill.core.paths import atomic_file, disk_errors, write_atomic
 from gristmill.core.progress import Progress, Quiet
+from gristmill.core.sizes import parse_size
 from gristmill.order.plan import Plan, read_plan
-from gristmill.recipe import Recipe, SourceOptions, read_recipe
-from gristmill.sources.base import InputFile, Mishaps, RawDocument, batches, expand
-from gristmill.sources.jsonl import SUFFIXES, JsonlFields, read_jsonl
-from gristmill.sources.text import read_text
+from gristmill.recipe import MixOptions, Recipe, SourceOptions, read_recipe
+from gristmill.sources.base import Format, InputFile, Mishaps, expand
+from gristmill.sources.units import Unit, cut_units, read_unit
 from gristmill.store.files import sampled_checksum
-from gristmill.store.manifest import MANIFEST, SPLITS, Manifest, refuse_or_clear
+from gristmill.store.manifest import MANIFEST, SPLITS, Manifest, ShardEntry, refuse_or_clear
 from gristmill.store.opening import TOKENIZER, open_store
 from gristmill.store.reader import Store
-from gristmill.store.writer import SplitWriter
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
+    from gristmill.engine.inline import InlineEngine
+    from gristmill.engine.local import LocalEngine
+    from gristmill.stages.pipeline import Pipeline
     from gristmill.store.importing import ImportReport
     from gristmill.tokenize.tokenizer import Tokenizer
+    from gristmill.tokenize.training import TrainingReport
 
-
-_OWN_FILES = (MANIFEST, TOKENIZER, "inputs.parquet", "run.json", "report.html")
-_PROGRESS_BYTES = 1 << 20
+WORK = ".work"
+_OWN_FILES = (MANIFEST, TOKENIZER, "inputs.parquet", "run.json", "report.html", "dropped.parquet", "funnel.json")
 _OWN_PREFIXES = ("shard-", "pack-")
-_NOT_TEXT = {
-    **dict.fromkeys((".gz", ".bz2", ".xz", ".zst", ".zip", ".tar"), "compressed"),
-    **dict.fromkeys((".parquet", ".arrow"), "a table"),
-}
+# Below this much input a pool of processes takes longer to start than it saves.
+_SMALL_INPUT = 32 << 20
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Where and how a recipe is run; none of it changes a byte of the store.
+
+    `workers` processes (as many as the machine has cores unless given), `memory` for queries before they spill to
+    disk, `work` a folder that is kept and used again (a hidden one in the store, removed at the end, unless given),
+    `keep_dropped` the texts of dropped documents in `dropped.parquet`.
+    """
+
+    workers: int | None = None
+    memory: str | int = "2GB"
+    work: str | None = None
+    keep_dropped: bool = False
+
+    def __post_init__(self) -> None:
+        if self.workers is not None and (not isinstance(self.workers, int) or self.workers < 1):
+            raise ConfigError(f"workers must be a whole number above 0, not {self.workers!r}.")
+        parse_size(self.memory)
 
 
 def prepare(
-    recipe: Recipe | str | os.PathLike[str], *, overwrite: bool = False, progress: Progress | None = None
+    recipe: Recipe | str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+    options: RunOptions | None = None,
 ) -> Manifest:
-    """Raw text to a store: read, tokenise, split, shard; the manifest is written last."""
+    """Raw text to a store: read, clean, filter, dedup, tokenise, split, shard; the manifest is written last.
+
+    A run that was cut short goes on from its last finished unit when it is called again.
+    """
     from gristmill.tokenize.tokenizer import load_tokenizer
 
     recipe = recipe if isinstance(recipe, Recipe) else read_recipe(Path(recipe))
-    progress = progress or Quiet()
+    progress, options = progress or Quiet(), options or RunOptions()
     root = Path(recipe.out)
     files = _inputs(root, recipe, progress)
     tokenizer = load_tokenizer(recipe.tokenizer, eos=recipe.eos)
@@ -67,11 +90,90 @@ def prepare(
     with _only_run(root):
         _refuse_others(root)
         refuse_or_clear(root, overwrite)
-        _clear_leftovers(root)
-        manifest = _Preparation(root, recipe, tokenizer, progress).run(files)
-        _write_run_json(root, began)
+        _clear_temporary(root)
+        manifest = _Preparation(root, recipe, tokenizer, progress, options).run(files)
+        _remove_other_shards(root, manifest)
+        _write_run_json(root, began, options)
         manifest.save(root)
+        if options.work is None:
+            shutil.rmtree(root / WORK, ignore_errors=True)
     return manifest
+
+
+def dry_run(
+    recipe: Recipe | str | os.PathLike[str],
+    *,
+    sample: int = 1000,
+    progress: Progress | None = None,
+    options: RunOptions | None = None,
+) -> dict[str, Any]:
+    """What `prepare` would do, and an estimate from about `sample` documents; nothing is written."""
+    from gristmill.stages.preview import forecast, preview
+    from gristmill.tokenize.tokenizer import load_tokenizer
+
+    recipe = recipe if isinstance(recipe, Recipe) else read_recipe(Path(recipe))
+    progress, options = progress or Quiet(), options or RunOptions()
+    files = _inputs(Path(recipe.out), recipe, progress)
+    units = cut_units(files, {source.name: source.layout for source in recipe.sources})
+    tokenizer = load_tokenizer(recipe.tokenizer, eos=recipe.eos)
+    workers = min(options.workers or os.cpu_count() or 1, len(units))
+    return forecast(recipe, units, preview(recipe, units, tokenizer, sample), workers)
+
+
+def create_balanced_mix(
+    sources: Mapping[str, str | Sequence[str]],
+    weights: Mapping[str, float],
+    target: int,
+    *,
+    out: str | os.PathLike[str],
+    unit: str = "documents",
+    seed: int = 0,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+    options: RunOptions | None = None,
+    **recipe: Any,
+) -> Manifest:
+    """A store of `target` documents (or tokens) in all, each source by its weight: sampled by seed where it has more,
+    repeated where it has less. `sources` are paths by name; `recipe` takes every other key of a recipe.
+    """
+    made = Recipe(
+        out=os.fspath(out),
+        sources=[SourceOptions(name, paths) for name, paths in sources.items()],
+        seed=seed,
+        mix=MixOptions(weights, target, unit),
+        **recipe,
+    )
+    return prepare(made, overwrite=overwrite, progress=progress, options=options)
+
+
+def train_tokenizer(
+    inputs: Sequence[str],
+    out: str | os.PathLike[str],
+    *,
+    vocab_size: int = 32_000,
+    limit: str | int = "1GB",
+    text: str = "text",
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> TrainingReport:
+    """A byte-level BPE tokenizer from the first `limit` bytes of text in `inputs`, as a tokenizer.json at `out`."""
+    from gristmill.tokenize.training import train_tokenizer as train
+
+    layout = Format(text=text)
+    units = cut_units(expand("text", list(inputs)), {"text": layout})
+    progress = progress or Quiet()
+    progress.start("reading text to learn from", min(parse_size(limit), sum(unit.size for unit in units)))
+    texts = _texts(units, layout, progress)
+    report = train(texts, Path(out), vocab_size=vocab_size, limit_bytes=parse_size(limit), overwrite=overwrite)
+    for note in report.notes:
+        progress.note(note)
+    return report
+
+
+def _texts(units: Sequence[Unit], layout: Format, progress: Progress) -> Iterator[str]:
+    for batch in (batch for unit in units for batch in read_unit(unit, layout, Mishaps("raise"))):
+        yield from batch.column("text").to_pylist()
+        progress.advance(batch.column("text").nbytes)
 
 
 def _inputs(root: Path, recipe: Recipe, progress: Progress) -> list[InputFile]:
@@ -88,81 +190,66 @@ def _inputs(root: Path, recipe: Recipe, progress: Progress) -> list[InputFile]:
 
 
 class _Preparation:
-    """One run of prepare: counts in, counts out, two writers."""
+    """One run of prepare: a pipeline in a work folder, then the files that stand beside the shards."""
 
-    def __init__(self, root: Path, recipe: Recipe, tokenizer: Tokenizer, progress: Progress) -> None:
-        self._root, self._recipe, self._tokenizer, self._progress = root, recipe, tokenizer, progress
-        self._mishaps = Mishaps(recipe.on_error)
-        self._funnel = Funnel([source.name for source in recipe.sources])
-        per_shard = recipe.store.tokens_per_shard
-        self._writers = {split: SplitWriter(root, split, tokenizer.dtype.name, per_shard) for split in SPLITS}
+    def __init__(
+        self, root: Path, recipe: Recipe, tokenizer: Tokenizer, progress: Progress, options: RunOptions
+    ) -> None:
+        self._root, self._recipe, self._tokenizer = root, recipe, tokenizer
+        self._progress, self._options = progress, options
+        self._work = Path(options.work) if options.work else root / WORK
 
     def run(self, files: list[InputFile]) -> Manifest:
-        self._progress.start("tokenising", sum(file.path.stat().st_size for file in files))
+        from gristmill.stages.pipeline import Pipeline
+
+        units = cut_units(files, {source.name: source.layout for source in self._recipe.sources})
+        engine = self._engine(len(units), sum(unit.size for unit in units))
         try:
-            for source, part in itertools.groupby(files, key=lambda file: file.source):
-                for batch in batches(source, self._read(part)):
-                    self._add_batch(source, batch)
-            splits = {split: writer.finish() for split, writer in self._writers.items()}
+            pipeline = Pipeline(self._recipe, engine, self._work, self._progress)
+            pipeline.curate(units)
+            pipeline.check_ids()
+            pipeline.dedup()
+            pipeline.tokenize(self._tokenizer)
+            splits = pipeline.write(self._root, self._tokenizer.dtype.name)
+            pipeline.write_account(self._root, keep_texts=self._options.keep_dropped)
         finally:
-            for writer in self._writers.values():
-                writer.abandon()
-        self._check_not_empty(splits, files)
+            engine.close()
+        self._check_not_empty(pipeline, splits, files)
         _write_inputs(self._root, files)
         write_atomic(self._root / TOKENIZER, self._tokenizer.to_json())
-        return self._manifest(splits)
+        return self._manifest(pipeline, splits)
 
-    def _read(self, files: Iterable[InputFile]) -> Iterator[RawDocument]:
-        """The documents of many files; progress is told about each MiB, and in the end every byte."""
-        for file in files:
-            left, pending = file.path.stat().st_size, 0
-            for document in _documents(file, self._source(file.source), self._mishaps):
-                yield document
-                pending += len(document.text)
-                if pending > _PROGRESS_BYTES:
-                    self._progress.advance(min(left, pending))
-                    left, pending = left - min(left, pending), 0
-            self._progress.advance(left)
+    def _engine(self, units: int, size: int) -> InlineEngine | LocalEngine:
+        """Processes where they pay: a small input is done before they have started."""
+        from gristmill.engine.inline import InlineEngine
+        from gristmill.engine.local import LocalEngine
 
-    def _source(self, name: str) -> SourceOptions:
-        return next(source for source in self._recipe.sources if source.name == name)
+        memory, scratch = parse_size(self._options.memory), self._work / "spill"
+        workers = min(self._options.workers or os.cpu_count() or 1, units)
+        if workers < 2 or (self._options.workers is None and size < _SMALL_INPUT):
+            return InlineEngine(memory, scratch)
+        return LocalEngine(workers, memory, scratch)
 
-    def _add_batch(self, source: str, batch: pa.RecordBatch) -> None:
-        """Tokenise a batch and append each document to the split that its content's hash gives."""
-        import pyarrow as pa
-
-        from gristmill.tokenize.encode import encode_batch
-
-        texts = [text.encode() for text in batch.column("text").to_pylist()]
-        hashes = np.array([hash64(text) for text in texts], dtype=np.uint64)
-        self._funnel.add("read", source, len(texts), sum(map(len, texts)), 0)
-        encoded = encode_batch(batch, self._tokenizer)
-        lengths = np.diff(encoded.column("tokens").offsets.to_numpy())
-        table = pa.table({**{name: batch.column(name) for name in ("id", "source", "path")},
-                          "content_hash": pa.array(hashes.view(np.int64))})  # fmt: skip
-        in_val = is_val(hashes, self._recipe.store.val_fraction, self._recipe.seed)
-        self._funnel.add("empty", source, int((lengths == 0).sum()), 0, 0)
-        for split, here in zip(SPLITS, (~in_val, in_val), strict=True):
-            rows = np.flatnonzero(here & (lengths > 0))
-            taken = encoded.column("tokens").take(pa.array(rows))
-            self._writers[split].append(taken.flatten().to_numpy(), lengths[rows], table.take(pa.array(rows)))
-            size = sum(len(texts[row]) for row in rows)
-            self._funnel.add(split, source, len(rows), size, int(lengths[rows].sum()))
-
-    def _check_not_empty(self, splits: dict[str, list[Any]], files: list[InputFile]) -> None:
+    def _check_not_empty(self, pipeline: Pipeline, splits: dict[str, list[ShardEntry]], files: list[InputFile]) -> None:
+        funnel = pipeline.funnel
         if not any(splits.values()):
-            unread = f", and {self._mishaps.skipped:,} could not be read" if self._mishaps.skipped else ""
-            raise SourceError(f"The {len(files):,} input files hold no text{unread}: there is nothing to prepare.")
-        if self._mishaps.skipped:
-            shown = "; ".join(self._mishaps.examples)
-            self._progress.note(f"{self._mishaps.skipped:,} documents could not be read and were skipped: {shown}")
+            unread = f", and {funnel.unreadable:,} could not be read" if funnel.unreadable else ""
+            gone = f"; rules dropped {funnel.dropped:,} documents" if funnel.dropped else ""
+            raise SourceError(f"The {len(files):,} input files hold no text{unread}{gone}: there is nothing to write.")
+        if funnel.unreadable:
+            shown = "; ".join(funnel.examples)
+            self._progress.note(f"{funnel.unreadable:,} documents could not be read and were skipped: {shown}")
+        for warning in funnel.warnings([rule.name for rule in self._recipe.filters]):
+            self._progress.note(warning)
         fraction = self._recipe.store.val_fraction
         for split in SPLITS:
             if not splits[split]:
-                count = self._funnel.documents("train" if split == "val" else "val")
+                count = funnel.documents("train" if split == "val" else "val")
                 self._progress.note(f"The split {split!r} is empty: val_fraction is {fraction} of {count:,} documents.")
 
-    def _manifest(self, splits: dict[str, list[Any]]) -> Manifest:
+    def _manifest(self, pipeline: Pipeline, splits: dict[str, list[ShardEntry]]) -> Manifest:
+        from gristmill.store.seekable import library_versions
+
         tokenizer = self._tokenizer
         return Manifest(
             dtype=tokenizer.dtype.name,
@@ -170,65 +257,15 @@ class _Preparation:
             vocab_size=tokenizer.vocab_size,
             tokenizer={"name": Path(tokenizer.name).name, "fingerprint": tokenizer.fingerprint},
             splits=splits,
-            recipe=self._recipe.content,
-            funnel=self._funnel.rows(self._mishaps.by_source),
+            recipe=pipeline.recipe_content,
+            funnel=pipeline.funnel.rows(),
             versions={
                 "gristmill": importlib.metadata.version("gristmill"),
                 "unicode": unicodedata.unidata_version,
                 **tokenizer.versions,
+                **(library_versions() if self._recipe.store.compression == "zstd" else {}),
             },
         )
-
-
-class Funnel:
-    """Documents, bytes and tokens by stage and source, in the order in which stages first count."""
-
-    def __init__(self, sources: list[str]) -> None:
-        self._sources = list(dict.fromkeys(sources))
-        self._counts: dict[tuple[str, str], list[int]] = {}
-
-    def add(self, stage: str, source: str, documents: int, size: int, tokens: int) -> None:
-        """Count documents at a stage."""
-        row = self._counts.setdefault((stage, source), [0, 0, 0])
-        for i, amount in enumerate((documents, size, tokens)):
-            row[i] += amount
-
-    def documents(self, stage: str) -> int:
-        """Documents of all sources at a stage."""
-        return sum(counts[0] for (name, _), counts in self._counts.items() if name == stage)
-
-    def rows(self, unreadable: Mapping[str, int]) -> list[dict[str, Any]]:
-        """One row a stage and source, and one for what could not be read of a source."""
-        stages = dict.fromkeys(stage for stage, _ in self._counts)
-        rows = [
-            {"stage": stage, "source": source, "documents": counts[0], "bytes": counts[1], "tokens": counts[2]}
-            for stage in stages
-            for source in self._sources
-            if (counts := self._counts.get((stage, source)))
-        ]
-        lost = [source for source in self._sources if unreadable.get(source)]
-        return [{"stage": "unreadable", "source": name, "documents": unreadable[name]} for name in lost] + rows
-
-
-def _documents(file: InputFile, source: SourceOptions, mishaps: Mishaps) -> Iterator[RawDocument]:
-    """The reader for a file, by its suffix."""
-    suffix = file.path.suffix.lower()
-    if suffix in _NOT_TEXT:
-        error = SourceError(f"{file.path} is {_NOT_TEXT[suffix]}, which this version cannot read: unpack it to JSONL.")
-        mishaps.report(error, file.source)
-        return iter(())
-    if suffix in SUFFIXES:
-        return read_jsonl(file, JsonlFields(source.text, source.id), mishaps)
-    return read_text(file, mishaps)
-
-
-def is_val(
-    hashes: np.ndarray[Any, np.dtype[np.uint64]], fraction: float, seed: int
-) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Whether documents with these content hashes belong to val: equal texts always fall on the same side."""
-    key = derive_key(seed, "val")
-    places = np.array([mix64(int(value) ^ key) >> 11 for value in hashes], dtype=np.uint64)
-    return places < np.uint64(int(fraction * 2**53))
 
 
 @contextmanager
@@ -254,14 +291,21 @@ def _refuse_others(root: Path) -> None:
             raise ConfigError(f"{path} is no part of a store, and {root} is to become one: choose another folder.")
 
 
-def _clear_leftovers(root: Path) -> None:
-    """Remove the shards of a run that did not finish: without a manifest they belong to nothing."""
+def _clear_temporary(root: Path) -> None:
+    """Remove what a killed run left half-written; shards that it finished may be used again."""
     for split in SPLITS:
         (root / split).mkdir(parents=True, exist_ok=True)
-        for path in (root / split).iterdir():
-            path.unlink()
-    for path in (path for name in _OWN_FILES for path in root.glob(f".{name}.*.tmp")):
+    for path in (path for folder in (root, *(root / split for split in SPLITS)) for path in folder.glob(".*.tmp")):
         path.unlink()
+
+
+def _remove_other_shards(root: Path, manifest: Manifest) -> None:
+    """Remove shards and pack indexes of another run in this folder: no manifest names them any more."""
+    for split, entries in manifest.splits.items():
+        named = {Path(entry.path).name.partition(".")[0] for entry in entries}
+        for path in (root / split).iterdir():
+            if path.name.partition(".")[0] not in named:
+                path.unlink()
 
 
 def _write_inputs(root: Path, files: list[InputFile]) -> None:
@@ -278,13 +322,15 @@ def _write_inputs(root: Path, files: list[InputFile]) -> None:
         pq.write_table(table, file)
 
 
-def _write_run_json(root: Path, began: float) -> None:
-    """What is not part of the content: times and the host."""
+def _write_run_json(root: Path, began: float, options: RunOptions) -> None:
+    """What is not part of the content: times, the host, workers."""
     facts = {
         "began": began,
         "seconds": time.time() - began,
         "host": platform.node(),
         "python": platform.python_version(),
+        "workers": options.workers,
+        "memory": options.memory,
     }
     write_atomic(root / "run.json", json.dumps(facts, indent=1) + "\n")
 

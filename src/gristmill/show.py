@@ -22,6 +22,7 @@ from gristmill.loader.state import check_state
 from gristmill.order.options import PlanOptions
 from gristmill.order.plan import Plan
 from gristmill.run import load_plan
+from gristmill.stages.account import dropped_documents
 from gristmill.store.manifest import MANIFEST, SPLITS, read_manifest
 from gristmill.store.reader import Store
 
@@ -101,7 +102,10 @@ def show_store(path: Path, open_store: Callable[..., Store], *, as_json: bool) -
     figures = {name: _split_figures(store) for name, store in splits.items()}
     if as_json:
         kept = ("dtype", "eos", "vocab_size", "tokenizer", "recipe", "funnel", "versions")
-        print_json({"path": str(root), "splits": figures, **{key: values[key] for key in kept}})
+        compression = values.get("compression", "none")
+        print_json(
+            {"path": str(root), "splits": figures, "compression": compression, **{key: values[key] for key in kept}}
+        )
         return
     rows = [(name, *row.values()) for name, row in figures.items()]
     columns = ("split", "shards", "documents", "tokens", "fingerprint")
@@ -109,12 +113,33 @@ def show_store(path: Path, open_store: Callable[..., Store], *, as_json: bool) -
     _show_funnel(values["funnel"])
 
 
+def show_forecast(forecast: dict[str, Any], as_json: bool) -> None:
+    """What a run would do: inputs, steps, what the sample's rules say, an estimate."""
+    if as_json:
+        print_json(forecast)
+        return
+    sources, sample, estimate = forecast["sources"], forecast["sample"], forecast["estimate"]
+    table(f"inputs of {forecast['out']}", list(sources[0]), [list(row.values()) for row in sources])
+    console.print(f"steps: {' > '.join(forecast['steps'])}; {forecast['workers']} workers", soft_wrap=True)
+    if sample["rules"]:
+        columns = ("rule", "alone", "only it", "in order", "reasons")
+        rows = [(row["rule"], row["alone"], row["only"], row["in_order"],
+                 ", ".join(f"{reason} {count:,}" for reason, count in row["reasons"].items()))
+                for row in sample["rules"]]  # fmt: skip
+        table(f"documents dropped of a sample of {sample['documents']:,}, {sample['kept']:,} kept", columns, rows)
+    table("estimate, before dedup", list(estimate), [list(estimate.values())])
+
+
 def _show_funnel(funnel: Sequence[dict[str, Any]]) -> None:
-    """What went in and what became of it; a count that a stage does not have is left blank."""
+    """What each stage left of a source, and why the rest went; a count that a stage does not have is left blank."""
     keys = ("stage", "source", "documents", "bytes", "tokens")
-    rows = [[row.get(key) or "" for key in keys] for row in funnel if row.get("documents")]
+    rows = [[*(row.get(key, "") for key in keys), _reasons(row)] for row in funnel]
     if rows:
-        table("funnel", keys, rows)
+        table("funnel", (*keys, "dropped"), rows)
+
+
+def _reasons(row: dict[str, Any]) -> str:
+    return ", ".join(f"{reason} {count:,}" for reason, count in row.get("reasons", {}).items())
 
 
 def _split_figures(store: Store) -> dict[str, Any]:
@@ -138,9 +163,13 @@ def show_tokens(store: Store, as_json: bool) -> None:
         table(store.describe(), list(facts), [list(facts.values())])
 
 
-def show_document(stores: Sequence[Store], doc_id: str, as_json: bool) -> None:
-    """Where each document of this id lies, and how its text begins; as JSON a list, with the whole text."""
+def show_document(path: Path, stores: Sequence[Store], doc_id: str, as_json: bool) -> None:
+    """Where each document of this id lies and how its text begins, or why it is not there; as JSON a list."""
     found = [(store, i) for store in stores if store.num_shards for i in store.locate([doc_id])[doc_id]]
+    dropped = dropped_documents(path, doc_id)
+    if dropped and not found:
+        _show_dropped(doc_id, dropped, as_json)
+        return
     if not found:
         raise ConfigError(f"No document of {' and '.join(store.describe() for store in stores)} has the id {doc_id!r}.")
     rows = [_document_facts(store, i) for store, i in found]
@@ -153,6 +182,18 @@ def show_document(stores: Sequence[Store], doc_id: str, as_json: bool) -> None:
         console.print(plain(text[:_SHOWN_TEXT]), soft_wrap=True)
         if len(text) > _SHOWN_TEXT:
             console.print(f"... the first {_SHOWN_TEXT:,} of {len(text):,} characters; --json gives all")
+
+
+def _show_dropped(doc_id: str, dropped: list[dict[str, Any]], as_json: bool) -> None:
+    """A document that a rule dropped: which one, for which reason, by which figure or match."""
+    if as_json:
+        print_json(dropped)
+        return
+    for row in dropped:
+        shown = {key: value for key, value in row.items() if value is not None and key != "text"}
+        table(f"{doc_id} was dropped", ("field", "value"), [(key, str(value)) for key, value in shown.items()])
+        if row.get("text"):
+            console.print(plain(row["text"][:_SHOWN_TEXT]), soft_wrap=True)
 
 
 def _document_facts(store: Store, i: int) -> dict[str, Any]:

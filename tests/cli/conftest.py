@@ -77,7 +77,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = [json.dumps({"id": f"d{i}", "text": f"document {i} [bold]:smile: é\x1b[31m"}) for i in range(200)]
     (folder / "raw.jsonl").write_text("\n".join(lines))
     sources = [SourceOptions("web", [str(folder / "raw.jsonl")])]
-    gm.prepare(Recipe(str(folder / "store"), sources, tokenizer="byte", store=StoreOptions(2000, 0.2)))
+    gm.prepare(Recipe(str(folder / "store"), sources, tokenizer="byte", clean=None, store=StoreOptions(2000, 0.2)))
     return folder / "store"
 
 

@@ -7,8 +7,11 @@ import argparse
 from gristmill.cli import build_parser
 
 FROZEN = {
-    "prepare": "INPUT --eos --id-field --json --no-dedup --no-normalize --on-error --out --overwrite --pack --recipe "
-    "--seed --text-field --tokenizer --tokens-per-shard --val-fraction",
+    "prepare": "INPUT --compression --dedup --documents --dry-run --eos --fields --id-field --json --keep-dropped "
+    "--memory --no-dedup --no-normalize --on-error --out --overwrite --pack --recipe --sample --seed --shuffle "
+    "--text-field --tokenizer --tokens-per-shard --val-fraction --work --workers",
+    "init": "FILE --overwrite",
+    "train-tokenizer": "INPUT --limit --out --overwrite --text-field --vocab-size",
     "inspect": "PATH --doc --dtype --eos --json --plan --step --until",
     "verify": "DIR --json",
     "index": "PATH --dtype --eos --force --index-dir --seq-len",

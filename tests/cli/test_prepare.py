@@ -45,7 +45,7 @@ def test_the_default_tokenizer_is_gpt2(gristmill: Command, raw: Path, tmp_path: 
 
 
 def test_inputs_name_their_sources(gristmill: Command, raw: Path, tmp_path: Path) -> None:
-    options = ("--tokenizer", "byte", "--val-fraction", 0, "--pack", 8)
+    options = ("--tokenizer", "byte", "--val-fraction", 0, "--pack", 8, "--no-dedup")
     gristmill("prepare", "books=raw/a.txt", "raw", "raw/b.txt", "--out", "out", *options, cwd=tmp_path)
     expected = [("books", "books/a.txt"), ("raw", "raw/a.txt"), ("raw", "raw/b.txt"), ("text", "text/b.txt")]
     assert sources(tmp_path / "out") == expected

@@ -19,13 +19,13 @@ class Notes:
 
     def __init__(self) -> None:
         self.notes: list[str] = []
-        self.total = self.done = 0
+        self.stages: list[list[Any]] = []
 
     def start(self, what: str, total: int) -> None:
-        self.total, self.done = total, 0
+        self.stages.append([what, total, 0])
 
     def advance(self, amount: int) -> None:
-        self.done += amount
+        self.stages[-1][2] += amount
 
     def note(self, text: str) -> None:
         self.notes.append(text)
@@ -34,12 +34,13 @@ class Notes:
 def prepared(
     out: Path, *paths: Path | str, notes: Notes | None = None, overwrite: bool = False, **options: Any
 ) -> Path:
-    """Prepare `paths` as the source `web` (or `sources`) into `out`; options of the store and of the recipe mixed."""
+    """Prepare `paths` as the source `web` (or `sources`) into `out`, texts as they are unless `options` (of store and
+    recipe) say otherwise."""
     store = StoreOptions(
         **{name: options.pop(name) for name in ("tokens_per_shard", "val_fraction") if name in options}
     )
     sources = options.pop("sources", None) or [SourceOptions("web", [str(path) for path in paths])]
-    recipe = Recipe(str(out), sources, store=store, **{"tokenizer": "byte", **options})
+    recipe = Recipe(str(out), sources, store=store, **{"tokenizer": "byte", "clean": None, "dedup": (), **options})
     prepare(recipe, overwrite=overwrite, progress=notes)
     return out
 

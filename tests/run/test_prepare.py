@@ -123,7 +123,7 @@ def test_several_sources_keep_their_names(make: Make, tmp_path: Path) -> None:
     sources = [SourceOptions("prose", [str(tmp_path / "a.txt")]), SourceOptions("code", [str(tmp_path / "b.jsonl")])]
     root = make("out", sources=sources, val_fraction=0)
     found = [(document.source, document.id) for document in documents(root)]
-    assert found == [("prose", "prose/a.txt"), ("code", "code/b.jsonl:1"), ("code", "code/b.jsonl:2")]
+    assert found == [("prose", "prose/a.txt"), ("code", "code/b.jsonl@0"), ("code", "code/b.jsonl@14")]
     assert (funnel(root)["train", "prose"], funnel(root)["train", "code"]) == (1, 2)
 
 
@@ -137,7 +137,9 @@ def test_empty_documents_are_dropped_and_counted(make: Make, tmp_path: Path) -> 
     (tmp_path / "empty.txt").write_text("")
     root = make("out", tmp_path / "a.jsonl", tmp_path / "empty.txt", val_fraction=0)
     assert [document.text for document in documents(root)] == ["b"]
-    assert (funnel(root)["read", "web"], funnel(root)["empty", "web"], funnel(root)["train", "web"]) == (4, 3, 1)
+    assert (funnel(root)["read", "web"], funnel(root)["empty", "web"], funnel(root)["train", "web"]) == (4, 1, 1)
+    (row,) = [row for row in manifest(root)["funnel"] if row["stage"] == "empty"]
+    assert (row["documents_in"], row["reasons"]) == (4, {"empty": 3})
 
 
 @pytest.mark.parametrize("content", ["", '{"text": ""}\n', "\n\n"])
@@ -167,16 +169,12 @@ def test_an_unreadable_document_ends_the_run_without_a_store(make: Make, tmp_pat
     assert not list((tmp_path / "out").rglob("*.tmp"))
 
 
-def test_compressed_input_is_refused_by_name(make: Make, tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl.gz").write_bytes(b"\x1f\x8b")
-    with pytest.raises(gm.SourceError, match=r"a.jsonl.gz is compressed"):
-        make("out", tmp_path / "a.jsonl.gz")
-
-
-def test_progress_ends_at_the_size_of_the_input(make: Make, corpus: Path, tmp_path: Path, notes: Any) -> None:
+def test_each_stage_of_the_progress_ends_at_its_total(make: Make, corpus: Path, tmp_path: Path, notes: Any) -> None:
     (tmp_path / "b.jsonl").write_text('{"text": "' + "a" * 1000 + '"}\n' + '{"text": ""}\n' * 100)
-    make("out", corpus, tmp_path / "b.jsonl", notes=notes)
-    assert notes.done == notes.total == sum(path.stat().st_size for path in [*corpus.iterdir(), tmp_path / "b.jsonl"])
+    make("out", corpus, tmp_path / "b.jsonl", notes=notes, dedup=["exact", "lines", "near"])
+    assert all(total == done for _, total, done in notes.stages) and len(notes.stages) > 5
+    size = sum(path.stat().st_size for path in [*corpus.iterdir(), tmp_path / "b.jsonl"])
+    assert {name: total for name, total, _ in notes.stages}["reading and filtering"] == size
 
 
 # The output folder

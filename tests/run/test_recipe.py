@@ -57,7 +57,21 @@ MISTAKES = {
     "store as text": ("out: a\nsources: [{name: a, paths: b}]\nstore: big\n", "must be a mapping"),
     "seed as text": ("out: a\nsources: [{name: a, paths: b}]\nseed: x\n", "seed"),
     "unknown on_error": ("out: a\nsources: [{name: a, paths: b}]\non_error: ignore\n", "'raise' or 'skip'"),
-    "a rule of later versions": ("out: a\nsources: [{name: a, paths: b}]\ndedup: [exact: {}]\n", "cannot do yet"),
+    "an unknown filter": ("out: a\nsources: [{name: a, paths: b}]\nfilters: [finweb: {}]\n", "did you mean 'fineweb'"),
+    "an unknown option of a filter": (
+        "out: a\nsources: [{name: a, paths: b}]\nfilters: [length: {min_char: 3}]\n",
+        "did you mean 'min_chars'",
+    ),
+    "an unknown dedup": ("out: a\nsources: [{name: a, paths: b}]\ndedup: [nearly: {}]\n", "did you mean 'near'"),
+    "filters as a mapping": ("out: a\nsources: [{name: a, paths: b}]\nfilters: {length: {}}\n", "filters is a list"),
+    "weights of a mix that do not add up": (
+        "out: a\nsources: [{name: a, paths: b}]\nmix: {weights: {a: 0.5}, target: 10}\n",
+        "sum to 1, not 0.5",
+    ),
+    "a mix of an unknown source": (
+        "out: a\nsources: [{name: wiki, paths: b}]\nmix: {weights: {wikki: 1}, target: 10}\n",
+        "did you mean 'wiki'",
+    ),
 }
 
 

@@ -1,84 +1,185 @@
-"""JSON Lines: what is a document, and how a line that is none is reported."""
+"""JSON Lines: what is a document, how a line that is none is reported, and the compiled parser against Python's."""
 
 from __future__ import annotations
 
 import json
+import pydoc_data.topics
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gristmill.core.errors import SourceError
-from gristmill.sources.base import InputFile, Mishaps, RawDocument
-from gristmill.sources.jsonl import JsonlFields, read_jsonl
+from gristmill.sources import base
+from gristmill.sources.base import Format, Mishaps
+from gristmill.sources.json_blocks import scan_block
+from gristmill.sources.json_kernels import READ
+
+Documents = list[dict[str, Any]]
 
 
-def read(
-    folder: Path, *lines: bytes | dict[str, Any], fields: JsonlFields | None = None, mishaps: Mishaps | None = None
-) -> list[RawDocument]:
-    path = folder / "part.jsonl"
-    path.write_bytes(b"\n".join(line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines))
-    return list(read_jsonl(InputFile("web", path, "part.jsonl"), fields or JsonlFields(), mishaps or Mishaps()))
+@pytest.fixture(name="lines")
+def _lines(tmp_path: Path, read: Callable[..., Documents]) -> Callable[..., Documents]:
+    def of(*lines: bytes | dict[str, Any], format: Format | None = None, mishaps: Mishaps | None = None) -> Documents:
+        path = tmp_path / "part.jsonl"
+        path.write_bytes(b"\n".join(line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines))
+        return read(path, format, mishaps)
+
+    return of
 
 
-def test_each_line_is_a_document_with_its_own_id(tmp_path: Path) -> None:
-    found = read(tmp_path, {"id": "x", "text": "Grüße"}, {"text": "b", "id": 7, "url": "u"})
-    assert found == [RawDocument("x", "part.jsonl", "Grüße"), RawDocument("7", "part.jsonl", "b")]
+Lines = Callable[..., Documents]
 
 
-def test_a_missing_id_is_source_file_and_line(tmp_path: Path) -> None:
-    found = read(tmp_path, {"text": "a"}, b"", {"text": "b", "id": None})
-    assert [document.id for document in found] == ["web/part.jsonl:1", "web/part.jsonl:3"]
+def test_each_line_is_a_document_with_its_own_id(lines: Lines) -> None:
+    found = lines({"id": "x", "text": "Grüße"}, {"text": "b", "id": 7, "url": "u"})
+    assert found == [
+        {"id": "x", "source": "web", "path": "part.jsonl", "row": 0, "text": "Grüße"},
+        {"id": "7", "source": "web", "path": "part.jsonl", "row": 39, "text": "b"},
+    ]
 
 
-def test_other_keys_can_hold_text_and_id(tmp_path: Path) -> None:
-    found = read(tmp_path, {"body": "a", "uid": "u", "text": "no"}, fields=JsonlFields("body", "uid"))
-    assert [(document.id, document.text) for document in found] == [("u", "a")]
+def test_a_missing_id_is_source_file_and_byte(lines: Lines) -> None:
+    found = lines({"text": "a"}, b"", {"text": "b", "id": None})
+    assert [document["id"] for document in found] == ["web/part.jsonl@0", "web/part.jsonl@15"]
 
 
-def test_blank_lines_are_no_documents(tmp_path: Path) -> None:
-    assert len(read(tmp_path, b"", {"text": "a"}, b"  \r", {"text": "b"}, b"")) == 2
+def test_other_keys_can_hold_text_and_id(lines: Lines) -> None:
+    found = lines({"body": "a", "uid": "u", "text": "no"}, format=Format("body", "uid"))
+    assert [(document["id"], document["text"]) for document in found] == [("u", "a")]
 
 
-def test_a_byte_order_mark_at_the_start_of_the_file_is_dropped(tmp_path: Path) -> None:
-    assert read(tmp_path, b'\xef\xbb\xbf{"text": "a"}')[0].text == "a"
+def test_fields_are_carried_as_strings(lines: Lines) -> None:
+    row = b'{"text": "a", "url": "\\u00fc", "n": 1.50, "b": true, "o": {"k": [1, "\\u00fc"]}, "z": null}'
+    (found,) = lines(row, format=Format(fields=("url", "n", "b", "z", "missing")))
+    assert [found[name] for name in ("url", "n", "b", "z", "missing")] == ["ü", "1.50", "true", None, None]
+    assert lines(row, format=Format(fields=("o",)))[0]["o"] == '{"k":[1,"ü"]}'
 
 
-def test_the_last_line_needs_no_newline_and_crlf_is_fine(tmp_path: Path) -> None:
-    assert [document.text for document in read(tmp_path, b'{"text": "a"}\r', b'{"text": "b"}')] == ["a", "b"]
+def test_blank_lines_are_no_documents(lines: Lines) -> None:
+    assert len(lines(b"", {"text": "a"}, b"  \r", b"\x0b", {"text": "b"}, b"")) == 2
+    assert lines(b"") == []
+
+
+def test_a_byte_order_mark_at_the_start_of_the_file_is_dropped(lines: Lines) -> None:
+    assert lines(b'\xef\xbb\xbf{"text": "a"}')[0]["text"] == "a"
+
+
+def test_the_last_line_needs_no_newline_and_crlf_is_fine(lines: Lines) -> None:
+    assert [document["text"] for document in lines(b'{"text": "a"}\r', b'{"text": "b"}')] == ["a", "b"]
 
 
 BAD_LINES = {
     "cut off": (b'{"text": "a', "is not JSON"),
     "no object": (b'["text"]', "is no JSON object"),
+    "empty object": (b"{}", "it has no keys"),
     "missing key": (b'{"txt": "a"}', "has no text under 'text' .it has 'txt'.. Name the key with --text-field"),
     "null text": (b'{"text": null}', "but null"),
     "number as text": (b'{"text": 12}', "but 12"),
     "list as text": (b'{"text": ["a"]}', "but ..a.."),
     "list as id": (b'{"text": "a", "id": [1]}', "neither text nor a number"),
     "invalid UTF-8": (b'{"text": "\xff"}', "byte 10 of the line"),
+    "another encoding": ('{"text": "für"}'.encode("latin-1"), "byte 11 of the line"),
     "lone surrogate": (rb'{"text": "ab\ud800"}', "surrogate pair at character 2"),
     "lone surrogate in the id": (rb'{"text": "a", "id": "\ud800"}', "The id of .* surrogate"),
     "deep nesting": (b"[" * 100_000, "is not JSON"),
     "huge number": (b'{"text": ' + b"9" * 5000 + b"}", "is not JSON"),
+    "no colon": (b'{"text" "a"}', "is not JSON"),
+    "two objects": (b'{"text": "a"} {"text": "b"}', "is not JSON"),
+    "comma at the end": (b'{"text": "a",}', "is not JSON"),
+    "control character": (b'{"text": "a\tb"}', "is not JSON"),
+    "unknown escape": (rb'{"text": "\x41"}', "is not JSON"),
+    "leading zero": (b'{"text": "a", "n": 01}', "is not JSON"),
 }
 
 
 @pytest.mark.parametrize("case", BAD_LINES)
-def test_a_bad_line_names_file_and_line(tmp_path: Path, case: str) -> None:
+def test_a_bad_line_names_file_and_line(lines: Lines, case: str) -> None:
     line, message = BAD_LINES[case]
     with pytest.raises(SourceError, match=message) as caught:
-        read(tmp_path, {"text": "fine"}, b"", line)
+        lines({"text": "fine"}, b"", line, {"text": "fine"})
     assert "part.jsonl, line 3" in str(caught.value)
 
 
-def test_skipping_keeps_the_good_lines_and_counts_the_bad(tmp_path: Path) -> None:
+def test_skipping_keeps_the_good_lines_and_counts_the_bad(lines: Lines) -> None:
     mishaps = Mishaps("skip")
     bad = [line for line, _ in BAD_LINES.values()]
-    found = read(tmp_path, {"text": "first"}, *bad, {"text": "last"}, mishaps=mishaps)
-    assert [document.text for document in found] == ["first", "last"]
+    found = lines({"text": "first"}, *bad, {"text": "last"}, mishaps=mishaps)
+    assert [document["text"] for document in found] == ["first", "last"]
     assert mishaps.skipped == len(bad) and len(mishaps.examples) == 5
 
 
-def test_surrogate_pairs_are_text(tmp_path: Path) -> None:
-    assert read(tmp_path, rb'{"text": "\ud83d\ude00"}')[0].text == "😀"
+def test_a_later_part_of_a_file_names_the_byte(tmp_path: Path, read: Lines) -> None:
+    good = b'{"text": "a"}\n'
+    (tmp_path / "a.jsonl").write_bytes(good * 10 + b"bad\n")
+    with pytest.raises(SourceError, match=r"a.jsonl, byte 140 is not JSON"):
+        read(tmp_path / "a.jsonl", unit_bytes=50)
+
+
+def test_a_line_over_the_limit_is_an_error_with_its_place(lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "MAX_DOCUMENT_BYTES", 1 << 20)
+    long = {"text": "x" * (10 << 20)}
+    with pytest.raises(SourceError, match=r"part.jsonl, line 2 is longer than 1 MiB"):
+        lines({"text": "a"}, long, {"text": "b"})
+    mishaps = Mishaps("skip")
+    found = lines({"text": "a"}, long, {"text": "b"}, long, mishaps=mishaps)
+    assert [document["text"] for document in found] == ["a", "b"] and mishaps.skipped == 2
+
+
+def test_repeated_ids_are_mishaps_and_the_first_stays(lines: Lines) -> None:
+    rows = [{"id": id, "text": id} for id in ("a", "b", "a", "b", "c")]
+    with pytest.raises(SourceError, match="has at 50 the id 'a' of an earlier document"):
+        lines(*rows)
+    mishaps = Mishaps("skip")
+    assert [document["id"] for document in lines(*rows, mishaps=mishaps)] == ["a", "b", "c"]
+    assert mishaps.skipped == 2
+
+
+def test_surrogate_pairs_are_text(lines: Lines) -> None:
+    assert lines(rb'{"text": "\ud83d\ude00"}')[0]["text"] == "😀"
+
+
+def test_lines_that_only_python_takes_keep_their_place(lines: Lines) -> None:
+    odd = rb'{"te\u0078t": "b", "x": NaN, "y": "\ud800"}'
+    assert [document["text"] for document in lines({"text": "a"}, odd, {"text": "c"})] == ["a", "b", "c"]
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(
+    st.lists(st.fixed_dictionaries({"text": st.text()}, optional={"id": st.text(), "a": VALUES, "b": VALUES})),
+    st.booleans(),
+    st.sampled_from([None, (", ", " :  ")]),
+)
+def test_the_compiled_parser_reads_what_python_reads(
+    rows: list[dict[str, Any]], ascii_only: bool, separators: tuple[str, str] | None
+) -> None:
+    spelt = [json.dumps(row, ensure_ascii=ascii_only, separators=separators) for row in rows]
+    scanned = scan_block("".join(line + "\n" for line in spelt).encode(), ("text", "id"))
+    texts, ids = (column.to_pylist() for column in scanned.columns())
+    assert (scanned.states == READ).all()
+    assert texts == [row["text"] for row in rows] and ids == [row.get("id") for row in rows]
+
+
+@given(st.binary(max_size=60), st.integers(0, 60))
+def test_the_compiled_parser_takes_nothing_that_python_refuses(noise: bytes, at: int) -> None:
+    line = b'{"id": "i", "a": [1.5e3, {"b": null}], "text": "t\\n\\u00e9"}'
+    line = (line[:at] + noise + line[at:]).replace(b"\n", b"")
+    scanned = scan_block(line, ("text", "id", "a", "x"))
+    if len(scanned) and scanned.states[0] == READ:
+        value = json.loads(line)
+        assert [column[0].as_py() for column in scanned.columns()][:2] == [value["text"], value.get("id")]
+
+
+def test_real_text_comes_back_whole(lines: Lines) -> None:
+    rows = [{"id": name, "text": text} for name, text in pydoc_data.topics.topics.items()]
+    found = lines(*rows)
+    assert [(document["id"], document["text"]) for document in found] == [(row["id"], row["text"]) for row in rows]

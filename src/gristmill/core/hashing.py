@@ -9,6 +9,8 @@ import hashlib
 import json
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import xxhash
 
 _MASK = (1 << 64) - 1
@@ -25,6 +27,14 @@ def mix64(x: int) -> int:
     x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
     return x ^ (x >> 31)
+
+
+def mix64_array(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """`mix64` of each."""
+    x = values + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(x ^ (x >> np.uint64(31)))
 
 
 def derive_key(*parts: int | str) -> int:

@@ -23,6 +23,12 @@ def from_mapping(cls: type[T], values: Mapping[str, Any], where: str) -> T:
         raise ConfigError(f"{where}: {error}.") from error
 
 
+def content(options: Any) -> dict[str, Any]:
+    """The options as a JSON value, for fingerprints and manifests."""
+    made: dict[str, Any] = dataclasses.asdict(options)
+    return made
+
+
 def check_keys(values: Mapping[str, Any], known: set[str], where: str) -> None:
     """Refuse any key that is not known: a misspelt option must not be ignored."""
     for key in values:

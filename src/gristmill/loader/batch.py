@@ -17,6 +17,7 @@ from gristmill.loader.pieces import Pieces, find_pieces
 from gristmill.order.permute import Ints
 from gristmill.order.phases import Segment
 from gristmill.order.plan import Plan
+from gristmill.store.format import FRAME_TOKENS
 from gristmill.store.maps import MAX_MAPS
 from gristmill.store.table import Table
 
@@ -34,6 +35,10 @@ KEYS = (*DTYPES, "sample_ids")
 _NEED_DOCUMENTS = ("doc_ids", "position_ids", "cu_seqlens")
 _ABSENT = [(key, np.empty((0, 0), dtype=dtype)) for key, dtype in DTYPES.items()]
 IGNORED = -100
+# Each row may touch two shards, far under the maps a process may have.
+_MAPPED_ROWS = 4096
+# A row of random tokens costs a frame (128 KiB of uint16): two threads fill the cache of 64 MiB.
+_DECOMPRESSED_ROWS = 256
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,12 @@ class Assembler:
     def _width(self, key: str, seq_len: int) -> int:
         return (self._max_docs or max(seq_len // 64, 1)) + 1 if key == "cu_seqlens" else seq_len
 
+    def group_rows(self, seq_len: int) -> int:
+        """Rows whose order and places are found at once, which decides what is mapped or decompressed at one time."""
+        if not self._table.compressed.any():
+            return _MAPPED_ROWS
+        return max(_DECOMPRESSED_ROWS // (1 + seq_len // FRAME_TOKENS), 1)
+
     def build(self, group: Group) -> Iterator[tuple[Batch, Tally]]:
         """For each step of a group its batch, and what was padded, cut or merged in it.
 
@@ -105,12 +116,14 @@ class Assembler:
         from gristmill.store.kernels import assemble
 
         rows, pieces = group.rows, find_pieces(self._plan, self._table, group.segment, group.samples)
-        touched = self._table.shards_of(pieces.positions, pieces.lengths + pieces.follows)
+        reach = pieces.lengths + pieces.follows
+        touched = self._table.shards_of(pieces.positions, reach)
         edges = _edges(pieces.rows, len(group.steps) * rows)
         shapes = [(key, (rows, self._width(key, group.segment.seq_len))) for key in self._keys]
         excluding, short = bool(self._plan.exclusions), len(group.samples) < len(group.steps) * rows
         placed = (*pieces[1:5], self._by_piece, self._eos)
-        with self._table.tokens(touched) as shards, self._documents(touched) as documents:
+        tokens = self._table.tokens(touched, pieces.positions, reach)
+        with tokens as shards, self._documents(touched) as documents:
             self._foresight.announce(pieces)
             for i, (step, tally) in enumerate(zip(group.steps, _tallies(group, pieces, edges[::rows]), strict=True)):
                 own, samples = edges[i * rows : (i + 1) * rows + 1], group.samples[i * rows : (i + 1) * rows]
@@ -129,7 +142,7 @@ class Assembler:
             with self._table.documents(shards) as documents:
                 yield documents
         else:
-            yield (_NOTHING,) * 4
+            yield (_NOTHING,) * 6
 
     def _exclude(self, step: int, pieces: Pieces, batch: Batch) -> None:
         """Mask the tokens of excluded documents, and in mode 'replace' turn them into EOS.

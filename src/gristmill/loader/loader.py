@@ -23,8 +23,6 @@ from gristmill.order.plan import Plan
 
 # Enough to hide a slow read of a batch of 64 x 2,048 with all keys (3.4 MB); buffers are used again, not grown.
 READAHEAD_BYTES = 64 << 20
-# Rows whose order and places are found at once; each may touch two shards, far under the maps a process may have.
-_GROUP_ROWS = 4096
 Built = tuple[int, Batch, Tally]
 
 
@@ -106,7 +104,7 @@ class Loader:
         """(steps a group, groups ahead) that fill the bound of memory without passing it."""
         segment = self.plan.segment(step)
         rows = self._partition.rows(segment.batch_size)
-        most = max(1, _GROUP_ROWS // rows)
+        most = max(1, self._assembler.group_rows(segment.seq_len) // rows)
         if not self._threads:
             return most, 0
         steps = self._readahead_bytes // (self._assembler.bytes_per_row(segment.seq_len) * rows)

@@ -102,6 +102,6 @@ def _spans(table: Table, documents: Ints) -> tuple[Ints, Ints]:
     from gristmill.store.kernels import document_spans
 
     spans = np.empty((len(documents), 2), dtype=np.int64)
-    with table.documents(table.shards_of_documents(documents)) as (doc_starts, addresses, pointers_at, marks_at):
-        document_spans(table.starts, table.itemsizes, doc_starts, addresses, pointers_at, marks_at, documents, spans)
+    with table.documents(table.shards_of_documents(documents)) as shards:
+        document_spans(*shards, documents, spans)
     return np.ascontiguousarray(spans[:, 0]), np.ascontiguousarray(spans[:, 1])

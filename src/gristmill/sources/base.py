@@ -1,23 +1,77 @@
-"""What every reader shares: the files of a source in a stable order, and documents gathered into Arrow batches."""
+"""What every reader shares: how a source is read, its files in a stable order, and what could not be read."""
 
 from __future__ import annotations
 
+import codecs
 import glob
 import itertools
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from gristmill.core.errors import ConfigError, SourceError
+from gristmill.core.errors import ConfigError, SourceError, did_you_mean
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+# A longer document is an error: what a worker holds stays bounded whatever the input.
+MAX_DOCUMENT_BYTES = 256 << 20
 
-# A batch is whole documents: 8 MiB of text or 8,192 of them, whichever comes first.
-BATCH_BYTES, BATCH_DOCUMENTS = 8 << 20, 8_192
+FORMATS = ("text", "jsonl", "parquet", "arrow", "webdataset")
+DOCUMENTS = ("file", "line", "paragraph")
+# The columns that a batch has for every document: an input's own field of such a name cannot be carried beside them.
+COLUMNS = ("id", "source", "path", "row", "text", "doc")
+
+
+# Their presence marks a folder that `save_to_disk` wrote, or a cache: `cache-*.arrow` there are results of `map`.
+_HUGGING_FACE = {"dataset_info.json", "state.json", "dataset_dict.json"}
+
+
+@dataclass(frozen=True)
+class Format:
+    """How the files of a source are read.
+
+    `text`, `id` and `fields` name keys or columns; `fields` are carried as strings. `documents` says what a document
+    is in plain text. `format` None goes by the suffix. `encoding` is that of plain text and JSONL.
+    """
+
+    text: str = "text"
+    id: str = "id"
+    fields: Sequence[str] = ()
+    documents: str = "file"
+    format: str | None = None
+    encoding: str = "utf-8"
+
+    def __post_init__(self) -> None:
+        if self.format is not None and self.format not in FORMATS:
+            raise ConfigError(f"No format is called {self.format!r}{did_you_mean(self.format, FORMATS)}.")
+        if self.documents not in DOCUMENTS:
+            raise ConfigError(f"documents is 'file', 'line' or 'paragraph', not {self.documents!r}.")
+        object.__setattr__(self, "encoding", _codec(self.encoding))
+        object.__setattr__(self, "fields", _carried(self.fields))
+        if len({self.text, self.id, *self.fields}) < 2 + len(self.fields):
+            raise ConfigError(f"Text ({self.text!r}), id ({self.id!r}) and carried fields must be different fields.")
+
+    @property
+    def is_utf8(self) -> bool:
+        """Whether bytes are texts as they stand."""
+        return self.encoding == "utf-8"
+
+
+def _codec(encoding: str) -> str:
+    """A text encoding's one name, whatever it was called."""
+    try:
+        "".encode(encoding)
+        return codecs.lookup(encoding).name
+    except (LookupError, TypeError) as error:
+        raise ConfigError(f"No text encoding is called {encoding!r}: utf-8, latin-1 and cp1252 are some.") from error
+
+
+def _carried(fields: Sequence[str]) -> tuple[str, ...]:
+    names = (fields,) if isinstance(fields, str) else tuple(fields)
+    if taken := [name for name in names if name in COLUMNS]:
+        raise ConfigError(f"The field {taken[0]!r} cannot be carried: each document has a column of that name already.")
+    return names
 
 
 @dataclass(frozen=True)
@@ -30,25 +84,44 @@ class InputFile:
 
 
 @dataclass(frozen=True)
-class RawDocument:
-    """One document as it was read."""
+class Part:
+    """A file, or the stretch of it that one unit reads; `size` is its bytes on disk.
 
-    id: str
-    path: str
-    text: str
+    `start` and `stop` count bytes of (unpacked) text in JSONL and plain text, row groups in Parquet, record batches
+    in Arrow files; `stop` None is the file's end.
+    """
+
+    file: InputFile
+    start: int = 0
+    stop: int | None = None
+    size: int = 0
+
+
+def parts_from(file: InputFile, starts: Sequence[int], size: int) -> list[Part]:
+    """A file of `size` bytes in parts that begin at `starts`, each with an equal share; whole if there are none."""
+    starts = starts or (0,)
+    stops = (*starts[1:], None)
+    ends = [size * (i + 1) // len(starts) for i in range(len(starts))]
+    shares = [end - begin for begin, end in zip((0, *ends), ends, strict=False)]
+    return [Part(file, start, stop, share) for start, stop, share in zip(starts, stops, shares, strict=True)]
 
 
 @dataclass
 class Mishaps:
-    """What could not be read. With on_error "raise" the first one ends the run; with "skip" they are counted."""
+    """What could not be read. With on_error "raise" the first one ends the run; with "skip" they are counted.
+
+    A document counts as one, and so does a file that breaks off: what was read of it before stays. `ignored` counts,
+    by source, members of tars that no document is made of (images, say).
+    """
 
     on_error: str = "raise"
     by_source: Counter[str] = field(default_factory=Counter)
     examples: list[str] = field(default_factory=list)
+    ignored: Counter[str] = field(default_factory=Counter)
 
     @property
     def skipped(self) -> int:
-        """Documents, or whole text files, that were passed over."""
+        """Documents, or whole files, that were passed over."""
         return self.by_source.total()
 
     def report(self, error: SourceError, source: str) -> None:
@@ -59,10 +132,17 @@ class Mishaps:
         if len(self.examples) < 5:
             self.examples.append(str(error))
 
+    def add(self, other: Mishaps) -> None:
+        """Count what another unit could not read, too."""
+        self.by_source.update(other.by_source)
+        self.ignored.update(other.ignored)
+        self.examples = (self.examples + other.examples)[:5]
+
 
 def expand(source: str, paths: Sequence[str]) -> list[InputFile]:
-    """The files behind names, folders (all below, hidden ones left out) and glob patterns, sorted inside each.
+    """The files behind names, folders (all below) and glob patterns, sorted inside each.
 
+    In folders, hidden files are left out, and what Hugging Face's `datasets` keeps beside its Arrow files.
     Their names count from the folder that all of `paths` share, so that two files never get one name.
     """
     root = os.path.commonpath([os.path.abspath(_fixed_part(given)) for given in paths])
@@ -86,9 +166,21 @@ def _below(folder: str) -> list[Path]:
     for place, folders, names in os.walk(folder, onerror=_unlisted, followlinks=True):
         real = os.path.realpath(place)
         folders[:] = sorted(name for name in folders if not name.startswith(".") and real not in seen)
-        files += [Path(place, name) for name in names if not name.startswith(".") and real not in seen]
+        files += [Path(place, name) for name in _data_files(names) if real not in seen]
         seen.add(real)
     return sorted(path for path in files if path.is_file())
+
+
+def _data_files(names: list[str]) -> list[str]:
+    """The names in one folder that are data."""
+    shown = [name for name in names if not name.startswith(".")]
+    if not _HUGGING_FACE.intersection(shown):
+        return shown
+    return [
+        name
+        for name in shown
+        if name not in _HUGGING_FACE and not name.endswith(".lock") and not fnmatch(name, "cache-*.arrow")
+    ]
 
 
 def _unlisted(error: OSError) -> None:
@@ -115,29 +207,3 @@ def _fixed_part(given: str) -> Path:
 def _portable(name: str) -> str:
     """A file's name as text that any system can hold: bytes of it that are not UTF-8 are spelt out."""
     return Path(os.fsencode(name).decode("utf-8", "backslashreplace")).as_posix()
-
-
-def batches(source: str, documents: Iterable[RawDocument]) -> Iterator[pa.RecordBatch]:
-    """Documents gathered into record batches of about 8 MiB."""
-    held: list[RawDocument] = []
-    size = 0
-    for document in documents:
-        held.append(document)
-        size += len(document.text)
-        if size >= BATCH_BYTES or len(held) >= BATCH_DOCUMENTS:
-            yield _batch(source, held)
-            held, size = [], 0
-    if held:
-        yield _batch(source, held)
-
-
-def _batch(source: str, documents: list[RawDocument]) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    columns = {
-        "id": pa.array([document.id for document in documents], pa.string()),
-        "source": pa.array([source] * len(documents), pa.string()),
-        "path": pa.array([document.path for document in documents], pa.string()),
-        "text": pa.array([document.text for document in documents], pa.large_string()),
-    }
-    return pa.RecordBatch.from_pydict(columns)

@@ -152,11 +152,13 @@ def _summed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Funnel rows with the same names (stage, source) as one, counts added, in the order of their first."""
     totals: dict[tuple[tuple[str, Any], ...], dict[str, Any]] = {}
     for row in rows:
-        names = tuple((key, value) for key, value in row.items() if not isinstance(value, int))
+        names = tuple((key, value) for key, value in row.items() if isinstance(value, str))
         total = totals.setdefault(names, dict(names))
         for key, value in row.items():
             if isinstance(value, int):
                 total[key] = total.get(key, 0) + value
+            elif isinstance(value, dict):  # documents by reason
+                total[key] = dict(Counter(total.get(key, {})) + Counter(value))
     return list(totals.values())
 
 

@@ -77,7 +77,8 @@ def export_store(path: PathLike, to: str, out: PathLike, *, overwrite: bool = Fa
     FORMATS[to].check(job)
     _make_room(folder, FORMATS[to].names, overwrite)
     FORMATS[to].write(job)
-    return ExportReport(to, str(folder), job.out.linked, job.out.copied, FORMATS[to].notes(job))
+    notes = [*FORMATS[to].notes(job), *_compression_notes(job)]
+    return ExportReport(to, str(folder), job.out.linked, job.out.copied, notes)
 
 
 def _make_room(folder: Path, names: tuple[str, ...], overwrite: bool) -> None:
@@ -91,9 +92,27 @@ def _make_room(folder: Path, names: tuple[str, ...], overwrite: bool) -> None:
             old.unlink()
 
 
-def _chunks(tokens: Any) -> Iterator[Any]:
-    """Pieces of a memory-mapped array that may be held in memory."""
-    return (np.ascontiguousarray(tokens[at : at + _COPY_TOKENS]) for at in range(0, len(tokens), _COPY_TOKENS))
+def _copy_tokens(store: Store, shard: int, file: IO[bytes], leave_out: int = 0) -> None:
+    """Write the tokens of a shard, without its last `leave_out`, in pieces that may be held in memory."""
+    stop = int(store.files.tokens[shard]) - leave_out
+    for at in range(0, stop, _COPY_TOKENS):
+        file.write(np.ascontiguousarray(store.shard_tokens(shard, at, min(at + _COPY_TOKENS, stop))).data)
+
+
+def _place_tokens(job: _Job, store: Store, shard: int, name: str) -> None:
+    """A shard's plain tokens under another name: a link, or a copy where they are compressed."""
+    if not store.files.compressed[shard]:
+        job.out.link(store.files.path(shard), name)
+        return
+    with job.out.write(name) as file:
+        _copy_tokens(store, shard, file)
+
+
+def _compression_notes(job: _Job) -> list[str]:
+    """Say why an export took disk space that links would not have taken."""
+    packed = [store.files.tokens[store.files.compressed > 0].sum() for store in job.splits.values()]
+    size = int(sum(packed)) * np.dtype(job.manifest.dtype).itemsize
+    return [f"Compressed shards were decompressed: {size:,} bytes of tokens are copies, not links."] if size else []
 
 
 # Megatron-LM: {prefix}_{key}_document, as its preprocess_data.py names them.
@@ -101,8 +120,9 @@ def _chunks(tokens: Any) -> Iterator[Any]:
 
 def _write_megatron(job: _Job) -> None:
     for split, store, shard in job.shards():
-        for suffix in (".bin", ".idx"):
-            job.out.link(store.files.sibling(shard, suffix), f"{split}-{shard:05d}_text_document{suffix}")
+        prefix = f"{split}-{shard:05d}_text_document"
+        _place_tokens(job, store, shard, f"{prefix}.bin")
+        job.out.link(store.files.sibling(shard, ".idx"), f"{prefix}.idx")
 
 
 def _megatron_notes(job: _Job) -> list[str]:
@@ -126,7 +146,7 @@ def _megatron_notes(job: _Job) -> list[str]:
 
 def _write_olmo(job: _Job) -> None:
     for split, store, shard in job.shards():
-        job.out.link(store.files.path(shard), f"{split}-{shard:05d}.npy")
+        _place_tokens(job, store, shard, f"{split}-{shard:05d}.npy")
         with job.out.write(f"{split}-{shard:05d}.csv.gz") as file:
             _write_sidecar(file, Path(store.files.sibling(shard, DOCS_SUFFIX)))
 
@@ -199,12 +219,11 @@ packed = NumpyPackedFSLDatasetConfig(
 def _write_nanogpt(job: _Job) -> None:
     for split, store in job.splits.items():
         if store.num_shards == 1:
-            job.out.link(store.files.path(0), f"{split}.bin")
+            _place_tokens(job, store, 0, f"{split}.bin")
             continue
         with job.out.write(f"{split}.bin") as file:
             for shard in range(store.num_shards):
-                for chunk in _chunks(store.shard_tokens(shard)):
-                    file.write(chunk)
+                _copy_tokens(store, shard, file)
 
 
 def _nanogpt_notes(job: _Job) -> list[str]:
@@ -240,15 +259,13 @@ def _check_llmc(job: _Job) -> None:
 def _write_llmc(job: _Job) -> None:
     magic = _LLM_C_BY_DTYPE[job.manifest.dtype]
     for split, store, shard in job.shards():
-        tokens = store.shard_tokens(shard)
         head = np.zeros(LLM_C_HEADER // 4, dtype="<i4")
-        head[:3] = magic, _LLM_C_VERSION[magic], len(tokens)
+        head[:3] = magic, _LLM_C_VERSION[magic], store.files.tokens[shard]
         with job.out.write(f"{job.name}_{split}_{shard:06d}.bin") as file:
             file.write(head.tobytes())
             # Each document's EOS moves before it: the last one goes, and one comes first.
             file.write(np.array([job.manifest.eos], dtype=store.dtype).tobytes())
-            for chunk in _chunks(tokens[:-1]):
-                file.write(chunk)
+            _copy_tokens(store, shard, file, leave_out=1)
 
 
 def _llmc_notes(job: _Job) -> list[str]:
@@ -268,8 +285,7 @@ def _write_npy(job: _Job) -> None:
         head = {"descr": descr, "fortran_order": False, "shape": (int(store.files.tokens[shard]),)}
         with job.out.write(f"{split}-{shard:05d}.npy") as file:
             np.lib.format.write_array_header_1_0(file, head)
-            for chunk in _chunks(store.shard_tokens(shard)):
-                file.write(chunk)
+            _copy_tokens(store, shard, file)
 
 
 def _npy_notes(job: _Job) -> list[str]:

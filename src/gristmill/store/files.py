@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from gristmill.core.errors import StoreError
 from gristmill.core.hashing import hash64
+from gristmill.store.format import beside
 
 Ints = npt.NDArray[np.int64]
 
@@ -25,7 +26,7 @@ class Files:
     """`.bin` files in order: `root` joined to `names[i]`, `header[i]` bytes before `tokens[i]` tokens.
 
     documents[i] is -1 where it is not known without a scan; `checksums` identify the content of each shard of a store
-    made by Gristmill.
+    made by Gristmill; `compressed[i]` is the size of a compressed file in bytes, 0 where the tokens lie as they are.
     """
 
     root: str
@@ -34,6 +35,7 @@ class Files:
     tokens: Ints
     documents: Ints
     checksums: npt.NDArray[np.bytes_]
+    compressed: Ints
 
     def __len__(self) -> int:
         return len(self.names)
@@ -44,15 +46,15 @@ class Files:
 
     def sibling(self, i: int, suffix: str) -> str:
         """The file beside shard i's tokens with another suffix: `.idx`, `.docs.parquet`, ..."""
-        return os.path.splitext(self.path(i))[0] + suffix
+        return beside(self.path(i), suffix)
 
     def stem(self, i: int) -> str:
         """Shard i's file name without folder and suffix."""
-        return os.path.splitext(os.path.basename(self.path(i)))[0]
+        return os.path.basename(self.sibling(i, ""))
 
     def size(self, i: int, itemsize: int) -> int:
         """The bytes that shard i's file must have."""
-        return int(self.header[i]) + int(self.tokens[i]) * itemsize
+        return int(self.compressed[i]) or int(self.header[i]) + int(self.tokens[i]) * itemsize
 
     def check_sizes(self, itemsize: int) -> None:
         """Name the first shard that is missing or of the wrong size (5 microseconds a shard)."""
@@ -68,9 +70,9 @@ class Files:
                 )
 
 
-def make_files(root: str | Path, rows: Sequence[tuple[str, int, int, int, str]]) -> Files:
-    """Columns from rows of (name, header bytes, tokens, documents, checksum)."""
-    names, header, tokens, documents, checksums = zip(*rows, strict=True) if rows else ((), (), (), (), ())
+def make_files(root: str | Path, rows: Sequence[tuple[str, int, int, int, str, int]]) -> Files:
+    """Columns from rows of (name, header bytes, tokens, documents, checksum, compressed bytes or 0)."""
+    names, header, tokens, documents, checksums, compressed = zip(*rows, strict=True) if rows else ((),) * 6
     return Files(
         root=str(root),
         names=np.array([os.fsencode(name) for name in names], dtype=np.bytes_),
@@ -78,6 +80,7 @@ def make_files(root: str | Path, rows: Sequence[tuple[str, int, int, int, str]])
         tokens=np.array(tokens, dtype=np.int64),
         documents=np.array(documents, dtype=np.int64),
         checksums=np.array([checksum.encode() for checksum in checksums], dtype=np.bytes_),
+        compressed=np.array(compressed, dtype=np.int64),
     )
 
 
@@ -93,6 +96,7 @@ def joined(parts: Sequence[Files]) -> Files:
         tokens=np.concatenate([part.tokens for part in parts]),
         documents=np.concatenate([part.documents for part in parts]),
         checksums=np.concatenate([part.checksums for part in parts]),
+        compressed=np.concatenate([part.compressed for part in parts]),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -15,6 +16,9 @@ from gristmill.core.hashing import hash64
 DTYPES = ("uint8", "uint16", "uint32", "uint64")
 SUM_BLOCK = 1 << 20
 MAX_SEQUENCE = 2**31 - 1
+COMPRESSIONS = ("none", "zstd")
+COMPRESSED_SUFFIX = ".zst"
+FRAME_TOKENS = 65_536
 
 IDX_MAGIC = b"MMIDIDX\0\0"
 IDX_HEADER = 34
@@ -29,6 +33,18 @@ IDS_HEADER = 16
 def dtype_for(vocab_size: int) -> str:
     """uint16 up to 65,536 ids, else uint32."""
     return "uint16" if vocab_size <= 65_536 else "uint32"
+
+
+def check_compression(compression: str) -> str:
+    """The name of a compression that shards can have."""
+    if compression not in COMPRESSIONS:
+        raise ConfigError(f"Unknown compression {compression!r}{did_you_mean(str(compression), COMPRESSIONS)}.")
+    return compression
+
+
+def beside(path: str, suffix: str) -> str:
+    """The file beside a shard's `.bin` or `.bin.zst` with another suffix: `.idx`, `.docs.parquet`, ..."""
+    return os.path.splitext(path.removesuffix(COMPRESSED_SUFFIX))[0] + suffix
 
 
 def check_dtype(dtype: str) -> np.dtype[Any]:

@@ -4,8 +4,9 @@ Tokens and document indices are read from raw addresses: a table of 10,000 shard
 call without the GIL serves a whole batch. The first call on a machine compiles (about 5 s for all, kept on disk).
 
 A *shard table* is (starts, addresses, headers, itemsizes): shard i holds positions [starts[i], starts[i + 1]).
-A *document table* is (doc_starts, addresses, pointers_at, marks_at): shard i holds documents [doc_starts[i],
-doc_starts[i + 1]); marks_at[i] is 0 where each document is one sequence of its `.idx`.
+In place of a shard may stand a part of one, such as a decompressed frame, and gaps that nothing reads.
+A *document table* is (starts, itemsizes, doc_starts, addresses, pointers_at, marks_at) of whole shards: shard i holds
+documents [doc_starts[i], doc_starts[i + 1]); marks_at[i] is 0 where each document is one sequence of its `.idx`.
 """
 
 from __future__ import annotations
@@ -292,13 +293,13 @@ def _fill_labels(shards: Any, position: int, follows: bool, inputs: Any, labels:
         copy_tokens(starts, addresses, headers, itemsizes, position + labels.size, labels[last:])
 
 
-_SHARDS = types.UniTuple(_INTS, 4)
+_SHARDS, _DOCUMENTS = types.UniTuple(_INTS, 4), types.UniTuple(_INTS, 6)
 _SHORT_TABLE, _MASK_TABLE = types.int32[:, ::1], types.boolean[:, ::1]
 
 
 @entry(
     types.int64(
-        _SHARDS, _SHARDS, *[_INTS] * 4, types.boolean[::1], types.boolean, types.int64,
+        _SHARDS, _DOCUMENTS, *[_INTS] * 4, types.boolean[::1], types.boolean, types.int64,
         _TABLE, _TABLE, _MASK_TABLE, *[_SHORT_TABLE] * 3,
     )
 )  # fmt: skip
@@ -314,7 +315,7 @@ def assemble(
     Returns how many documents cu_seqlens had no room for.
     """
     starts, addresses, headers, itemsizes = shards
-    doc_starts, doc_addresses, pointers_at, marks_at = documents
+    doc_shards, doc_itemsizes, doc_starts, doc_addresses, pointers_at, marks_at = documents
     seq_len, merged = input_ids.shape[1], 0
     with_labels, with_mask, with_bounds = labels.size > 0, loss_mask.size > 0, cu_seqlens.size > 0
     with_documents, with_positions = doc_ids.size > 0, position_ids.size > 0
@@ -344,7 +345,7 @@ def assemble(
                 count = _piece_bounds(edges, columns, lengths, row, bounds)
             elif filled:
                 count = _stream_bounds(
-                    starts, itemsizes, doc_starts, doc_addresses, pointers_at, marks_at,
+                    doc_shards, doc_itemsizes, doc_starts, doc_addresses, pointers_at, marks_at,
                     positions[edges[row]], lengths[edges[row]], bounds,
                 )  # fmt: skip
             ordinals = doc_ids[row] if with_documents else nothing

@@ -18,7 +18,10 @@ SPLITS = ("train", "val")
 
 @dataclass(frozen=True)
 class ShardEntry:
-    """One shard: its `.bin` relative to the manifest, its counts, and xxh3-128 sums of `.bin`, `.idx` and the rows."""
+    """One shard: its `.bin` relative to the manifest, its counts, and xxh3-128 sums of tokens, `.idx` and the rows.
+
+    compressed_bytes is the size of a `.bin.zst`, and not in the manifest where the tokens are not compressed.
+    """
 
     path: str
     tokens: int
@@ -26,6 +29,7 @@ class ShardEntry:
     checksum: str
     idx_checksum: str
     rows_checksum: str
+    compressed_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,12 @@ class Manifest:
     versions: dict[str, str] = field(default_factory=dict)
 
     @property
+    def compression(self) -> str:
+        """How the tokens lie: none, zstd, or mixed in a store that was joined of both."""
+        kinds = {shard.compressed_bytes > 0 for shards in self.splits.values() for shard in shards}
+        return "mixed" if len(kinds) > 1 else "zstd" if kinds == {True} else "none"
+
+    @property
     def fingerprint(self) -> str:
         """32 hex digits that name the whole content."""
         return fingerprint(self.to_dict())
@@ -54,6 +64,7 @@ class Manifest:
             "eos": self.eos,
             "vocab_size": self.vocab_size,
             "tokenizer": self.tokenizer,
+            **({} if self.compression == "none" else {"compression": self.compression}),
             "splits": {name: _split(shards) for name, shards in self.splits.items()},
             "recipe": self.recipe,
             "funnel": self.funnel,
@@ -69,8 +80,15 @@ def _split(shards: list[ShardEntry]) -> dict[str, Any]:
     return {
         "tokens": sum(shard.tokens for shard in shards),
         "documents": sum(shard.documents for shard in shards),
-        "shards": [vars(shard) for shard in shards],
+        "shards": [_row(shard) for shard in shards],
     }
+
+
+def _row(shard: ShardEntry) -> dict[str, Any]:
+    values = dict(vars(shard))
+    if not shard.compressed_bytes:
+        del values["compressed_bytes"]
+    return values
 
 
 def read_manifest(root: Path) -> dict[str, Any]:

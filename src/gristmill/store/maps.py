@@ -14,6 +14,7 @@ import mmap
 import os
 import weakref
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -99,7 +100,7 @@ class Maps:
         self._leases = np.zeros(count, dtype=np.int32)
         self._used = np.zeros(count, dtype=np.int64)
         self._clock = self._open = 0
-        self._path, self._size, self._bound, self._random = path, size, bound, random
+        self.path, self._size, self._bound, self._random = path, size, bound, random
         self._lock = Lock()
         self._close = weakref.finalize(self, _unmap_all, self.addresses, self._sizes)
 
@@ -129,6 +130,11 @@ class Maps:
         self._ensure(np.array([file]))
         return int(self.addresses[file])
 
+    def bytes_of(self, file: int) -> npt.NDArray[np.uint8]:
+        """All bytes of a mapped file."""
+        whole: npt.NDArray[Any] = view(int(self.addresses[file]), "u1", int(self._sizes[file]))
+        return whole
+
     def _ensure(self, files: npt.NDArray[np.int64]) -> None:
         missing = files[self.addresses[files] == 0]
         if not len(missing):
@@ -141,7 +147,7 @@ class Maps:
     def _map(self, file: int) -> None:
         if self._open >= self._bound:
             self._evict()
-        address, size = map_file(self._path(file), self._size(file))
+        address, size = map_file(self.path(file), self._size(file))
         if self._random and size:
             advise(address, size, mmap.MADV_RANDOM)
         self.addresses[file], self._sizes[file] = address, size

@@ -12,7 +12,7 @@ import numpy as np
 
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.store.files import Files, joined, make_files
-from gristmill.store.format import IDX_HEADER, IdxHeader, check_dtype, read_idx_header
+from gristmill.store.format import COMPRESSED_SUFFIX, IDX_HEADER, IdxHeader, check_dtype, read_idx_header
 from gristmill.store.manifest import MANIFEST, SPLITS, read_manifest
 from gristmill.store.reader import Store, StoreFacts
 
@@ -79,6 +79,8 @@ def _open_one(path: Path, dtype: str | None, eos: int | None) -> Opened:
         raise ConfigError(f"{path} does not exist.")
     if path.stat().st_size == 0:
         raise StoreError(f"{path} is empty: it holds no tokens.")
+    if path.suffix == COMPRESSED_SUFFIX:
+        raise ConfigError(f"{path} is compressed: open the folder of its store, or decompress it with `zstd -d`.")
     return _open_file(path, dtype, eos)
 
 
@@ -99,7 +101,9 @@ def _open_split(root: Path, split: str) -> Opened:
     values = read_manifest(root)
     try:
         shards = values["splits"][split]["shards"]
-        rows = [(s["path"], 0, s["tokens"], s["documents"], s["checksum"]) for s in shards]
+        rows = [
+            (s["path"], 0, s["tokens"], s["documents"], s["checksum"], s.get("compressed_bytes", 0)) for s in shards
+        ]
         facts = StoreFacts(
             str(root / split), values["dtype"], values["eos"], True, "idx", tokenizer=str(root / TOKENIZER)
         )
@@ -122,7 +126,7 @@ def _open_file(path: Path, dtype: str | None, eos: int | None) -> Opened:
 
 
 def _foreign(path: Path, header: int, tokens: int, documents: int, facts: dict[str, Any]) -> Opened:
-    files = make_files(path.parent, [(path.name, header, tokens, documents, "")])
+    files = make_files(path.parent, [(path.name, header, tokens, documents, "", 0)])
     return files, StoreFacts(path=str(path), owned=False, **facts)
 
 

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,11 @@ from gristmill.store.documents import NamedDocuments, NumberedDocuments
 from gristmill.store.files import Files, Ints, sampled_checksum
 from gristmill.store.idx import Idx, read_header
 from gristmill.store.index import PackIndex, open_pack_index
+from gristmill.store.maps import Maps
 from gristmill.store.table import offsets
+
+if TYPE_CHECKING:
+    from gristmill.store.frames import Frames
 
 _OPEN_INDICES = 64
 
@@ -166,20 +170,40 @@ class Store:
         while start < end:
             shard = int(np.searchsorted(self._starts, start, side="right")) - 1
             stop = min(end, int(self._starts[shard + 1]))
-            parts.append(self.shard_tokens(shard)[start - int(self._starts[shard]) : stop - int(self._starts[shard])])
+            first = int(self._starts[shard])
+            parts.append(self.shard_tokens(shard, start - first, stop - first))
             start = stop
         return np.concatenate(parts) if parts else np.empty(0, self.dtype)
 
-    def shard_tokens(self, shard: int) -> npt.NDArray[np.generic]:
-        """The tokens of one shard as a memory-mapped array of its own."""
+    def shard_tokens(self, shard: int, start: int = 0, stop: int | None = None) -> npt.NDArray[np.generic]:
+        """Tokens [start, stop) of one shard: memory-mapped, or a copy where the shard is compressed."""
         path, header = self.files.path(shard), int(self.files.header[shard])
         count = int(self.files.tokens[shard])
-        if not count:
+        wanted = range(count)[start:stop]
+        if not wanted:
             return np.empty(0, self.dtype)
+        if self.files.compressed[shard]:
+            return self._decompressed(shard, wanted)
         try:
-            return np.memmap(path, self.dtype, "r", header, (count,))
+            return np.memmap(path, self.dtype, "r", header, (count,))[start:stop]
         except (OSError, ValueError) as error:
             raise StoreError(f"Shard {path} cannot be read ({error}): restore it or make the store again.") from error
+
+    def _decompressed(self, shard: int, wanted: range) -> npt.NDArray[np.generic]:
+        maps, frames = self._frames
+        out = np.empty(len(wanted), self.dtype)
+        with maps.leased(np.array([shard])):
+            frames.read(shard, wanted.start, wanted.stop, out)
+        return out
+
+    @functools.cached_property
+    def _frames(self) -> tuple[Maps, Frames]:
+        """The maps of compressed shards and what is decompressed of them."""
+        from gristmill.store.frames import Frames
+
+        itemsize = self.dtype.itemsize
+        maps = Maps(self.num_shards, self.files.path, lambda i: self.files.size(i, itemsize))
+        return maps, Frames(maps, self.files.tokens, np.full(self.num_shards, itemsize))
 
     # Documents.
 

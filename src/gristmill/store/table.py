@@ -14,6 +14,7 @@ from gristmill.store.format import IDX_HEADER, read_idx_header
 from gristmill.store.maps import MAX_MAPS, Maps, view
 
 if TYPE_CHECKING:
+    from gristmill.store.extents import Extents
     from gristmill.store.reader import Store
 
 
@@ -35,8 +36,15 @@ class Table:
         self.itemsizes = np.repeat(sizes, shards)
         self.bases = self.starts[self._first]
         self.bins = Maps(len(self.headers), self._bin_path, self._bin_size, max_maps, random=True)
+        self.compressed = np.concatenate([store.files.compressed for store in stores]) > 0
+        self._extents = self._make_extents() if self.compressed.any() else None
         if documents:
             self._add_documents(max_maps)
+
+    def _make_extents(self) -> Extents:
+        from gristmill.store.extents import Extents
+
+        return Extents(self, self.compressed)
 
     def _add_documents(self, max_maps: int) -> None:
         counts = np.concatenate([store.shard_documents() for store in self._stores])
@@ -71,8 +79,14 @@ class Table:
         return np.unique(np.concatenate([np.arange(a, b + 1) for a, b in zip(first, last, strict=True)]))
 
     def addresses_of(self, positions: Ints, lengths: Ints) -> tuple[Ints, Ints]:
-        """Where pieces lie in mapped memory, and their sizes in bytes; only the first shard of each counts."""
+        """Where pieces lie in mapped memory, and their sizes in bytes; only the first shard of each counts.
+
+        Pieces of compressed shards are left out: their frames are asked for when they are decompressed.
+        """
         shard = np.searchsorted(self.starts, positions, side="right") - 1
+        if self._extents is not None:
+            plain = ~self.compressed[shard]
+            shard, positions, lengths = shard[plain], positions[plain], lengths[plain]
         inside = positions - self.starts[shard]
         count = np.minimum(lengths, self.starts[shard + 1] - positions)
         address = self.bins.addresses[shard] + self.headers[shard] + inside * self.itemsizes[shard]
@@ -83,10 +97,17 @@ class Table:
         return np.searchsorted(self.doc_starts, documents, side="right") - 1
 
     @contextlib.contextmanager
-    def tokens(self, shards: Ints) -> Iterator[tuple[Any, ...]]:
-        """The shard table of the kernels, with `shards` mapped."""
+    def tokens(self, shards: Ints, positions: Ints, lengths: Ints) -> Iterator[tuple[Any, ...]]:
+        """A shard table of the kernels for pieces [positions, + lengths), which touch `shards`: these are mapped.
+
+        Where shards are compressed, the frames that the pieces touch are decompressed and stand in their place.
+        """
         with self.bins.leased(shards) as addresses:
-            yield self.starts, addresses, self.headers, self.itemsizes
+            if self._extents is None:
+                yield self.starts, addresses, self.headers, self.itemsizes
+            else:
+                with self._extents.leased(positions, lengths) as table:
+                    yield table
 
     @contextlib.contextmanager
     def documents(self, shards: Ints) -> Iterator[tuple[Any, ...]]:
@@ -94,7 +115,7 @@ class Table:
         with self.indices.leased(shards) as addresses:
             for shard in np.unique(shards[self.pointers_at[shards] == 0]):
                 self._read_header(int(shard), int(addresses[shard]))
-            yield self.doc_starts, addresses, self.pointers_at, self.marks_at
+            yield self.starts, self.itemsizes, self.doc_starts, addresses, self.pointers_at, self.marks_at
 
     def _read_header(self, shard: int, address: int) -> None:
         store, local = self._shard(shard)

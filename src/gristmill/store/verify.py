@@ -6,16 +6,20 @@ import io
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.store.documents import DOCS_SUFFIX, IDS_SUFFIX
-from gristmill.store.files import Ints
-from gristmill.store.format import IDX_HEADER, SUM_BLOCK, block_sums, hash_ids, read_idx_header, write_ids
+from gristmill.store.files import Ints, make_files
+from gristmill.store.format import IDX_HEADER, SUM_BLOCK, beside, block_sums, hash_ids, read_idx_header, write_ids
 from gristmill.store.manifest import MANIFEST, SPLITS, Manifest, ShardEntry, load_manifest
+from gristmill.store.reader import Store, StoreFacts
 from gristmill.store.writer import checksum, rows_checksum
+
+# A whole number of 1 MiB blocks for every dtype: 32 MiB of uint16.
+_SCAN_TOKENS = 1 << 24
 
 
 @dataclass
@@ -55,11 +59,12 @@ def _target(path: Path) -> tuple[Path, tuple[str, ...]]:
 
 def _shard_faults(root: Path, entry: ShardEntry, manifest: Manifest) -> list[str]:
     """All that is wrong with one shard; a file that cannot be read stops the checks that need it."""
-    path = root / entry.path
+    path = str(root / entry.path)
     try:
-        faults, tokens = _token_faults(path, entry, manifest)
-        lengths = _lengths(path.with_suffix(".idx"), entry, np.dtype(manifest.dtype).itemsize)
-        faults += _boundary_faults(path, tokens, lengths, manifest.eos)
+        scan = _scan(root, entry, manifest)
+        faults = _token_faults(path, entry, manifest, scan)
+        lengths = _lengths(Path(beside(path, ".idx")), entry, np.dtype(manifest.dtype).itemsize)
+        faults += _boundary_faults(entry, scan.eos_at, lengths)
         faults += _row_faults(path, entry, lengths)
     except (OSError, StoreError, ValueError) as error:
         return [f"{entry.path}: {error}"]
@@ -68,21 +73,39 @@ def _shard_faults(root: Path, entry: ShardEntry, manifest: Manifest) -> list[str
     return faults
 
 
-def _token_faults(path: Path, entry: ShardEntry, manifest: Manifest) -> tuple[list[str], Any]:
-    dtype = np.dtype(manifest.dtype)
-    if path.stat().st_size != entry.tokens * dtype.itemsize:
-        raise StoreError(f"{path.stat().st_size:,} bytes, {entry.tokens * dtype.itemsize:,} expected")
-    tokens = np.memmap(path, dtype, "r") if entry.tokens else np.empty(0, dtype)
-    sums, kept = block_sums(tokens), np.fromfile(path.with_suffix(".sum"), "<u8")
+@dataclass(frozen=True)
+class _Scan:
+    """What one pass over a shard's tokens finds."""
+
+    sums: npt.NDArray[np.uint64]
+    eos_at: Ints
+    highest: int
+
+
+def _scan(root: Path, entry: ShardEntry, manifest: Manifest) -> _Scan:
+    """Read a shard's tokens once, some blocks at a time; opening it checks the size of its file."""
+    row = (entry.path, 0, entry.tokens, entry.documents, entry.checksum, entry.compressed_bytes)
+    store = Store(make_files(root, [row]), StoreFacts(str(root), manifest.dtype, manifest.eos, True, "idx"))
+    sums, eos_at, highest = [block_sums([])], [np.empty(0, dtype=np.int64)], -1
+    for at in range(0, entry.tokens, _SCAN_TOKENS):
+        tokens = store.shard_tokens(0, at, at + _SCAN_TOKENS)
+        sums.append(block_sums(tokens))
+        eos_at.append(np.flatnonzero(tokens == manifest.eos) + at)
+        highest = max(highest, int(tokens.max()))
+    return _Scan(np.concatenate(sums), np.concatenate(eos_at), highest)
+
+
+def _token_faults(path: str, entry: ShardEntry, manifest: Manifest, scan: _Scan) -> list[str]:
+    sums, kept = scan.sums, np.fromfile(beside(path, ".sum"), "<u8")
     faults = []
     if len(sums) != len(kept) or (sums != kept).any():
         bad = np.flatnonzero(sums != kept)[:3].tolist() if len(sums) == len(kept) else "?"
         faults.append(f"{entry.path}: checksum of block {bad} ({SUM_BLOCK:,} bytes each) differs from its .sum")
     if checksum(sums.tobytes()) != entry.checksum:
         faults.append(f"{entry.path}: checksum differs from the manifest")
-    if entry.tokens and int(tokens.max()) >= manifest.vocab_size:
-        faults.append(f"{entry.path}: token {int(tokens.max())} is outside the vocabulary of {manifest.vocab_size:,}")
-    return faults, tokens
+    if scan.highest >= manifest.vocab_size:
+        faults.append(f"{entry.path}: token {scan.highest} is outside the vocabulary of {manifest.vocab_size:,}")
+    return faults
 
 
 def _lengths(path: Path, entry: ShardEntry, itemsize: int) -> Ints:
@@ -103,19 +126,18 @@ def _lengths(path: Path, entry: ShardEntry, itemsize: int) -> Ints:
     return lengths
 
 
-def _boundary_faults(path: Path, tokens: Any, lengths: Ints, eos: int) -> list[str]:
+def _boundary_faults(entry: ShardEntry, eos_at: Ints, lengths: Ints) -> list[str]:
     """A document ends with EOS and holds no other."""
     ends = np.cumsum(lengths) - 1
-    found = np.flatnonzero(tokens == eos)
-    if len(found) == len(ends) and (found == ends).all():
+    if len(eos_at) == len(ends) and (eos_at == ends).all():
         return []
-    return [f"{path.name}: {len(found):,} EOS tokens do not stand at the ends of {len(ends):,} documents"]
+    return [f"{entry.path}: {len(eos_at):,} EOS tokens do not stand at the ends of {len(ends):,} documents"]
 
 
-def _row_faults(path: Path, entry: ShardEntry, lengths: Ints) -> list[str]:
+def _row_faults(path: str, entry: ShardEntry, lengths: Ints) -> list[str]:
     import pyarrow.parquet as pq
 
-    table = pq.read_table(path.with_suffix(DOCS_SUFFIX))
+    table = pq.read_table(beside(path, DOCS_SUFFIX))
     faults = []
     if rows_checksum(table) != entry.rows_checksum:
         faults.append(f"{entry.path}: the rows of {DOCS_SUFFIX} differ from the manifest")
@@ -123,6 +145,6 @@ def _row_faults(path: Path, entry: ShardEntry, lengths: Ints) -> list[str]:
         faults.append(f"{entry.path}: {DOCS_SUFFIX} and .idx disagree about the documents")
     ids = io.BytesIO()
     write_ids(ids, hash_ids(table.column("id").to_pylist()))
-    if path.with_suffix(IDS_SUFFIX).read_bytes() != ids.getvalue():
+    if Path(beside(path, IDS_SUFFIX)).read_bytes() != ids.getvalue():
         faults.append(f"{entry.path}: {IDS_SUFFIX} does not hold the ids of {DOCS_SUFFIX}")
     return faults

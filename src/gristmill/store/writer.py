@@ -19,25 +19,40 @@ from gristmill.core.errors import ConfigError
 from gristmill.core.paths import atomic_file, disk_errors, sync_directory
 from gristmill.store.documents import DOCS_SUFFIX, IDS_SUFFIX
 from gristmill.store.files import Ints
-from gristmill.store.format import SUM_BLOCK, check_dtype, hash_ids, write_ids, write_idx
+from gristmill.store.format import (
+    COMPRESSED_SUFFIX,
+    SUM_BLOCK,
+    beside,
+    check_compression,
+    check_dtype,
+    hash_ids,
+    write_ids,
+    write_idx,
+)
 from gristmill.store.manifest import ShardEntry
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from gristmill.store.seekable import SeekableWriter
 
 ROW_GROUP = 16_384
 DOCUMENT_COLUMNS = ("id", "source", "path", "content_hash")
 
 
 class SplitWriter:
-    """Appends documents to `root/split/shard-NNNNN.*`; `finish` returns what the manifest must say of them."""
+    """Appends documents to `root/split/shard-NNNNN.*`; `finish` returns what the manifest must say of them.
 
-    def __init__(self, root: Path, split: str, dtype: str, tokens_per_shard: int) -> None:
+    compression="zstd" writes `.bin.zst` in place of `.bin`: frames of 65,536 tokens in zstd's seekable format.
+    """
+
+    def __init__(self, root: Path, split: str, dtype: str, tokens_per_shard: int, *, compression: str = "none") -> None:
         if tokens_per_shard < 1:
             raise ConfigError(f"tokens_per_shard must be above 0, not {tokens_per_shard}.")
         self._root, self._split, self._dtype = root, split, check_dtype(dtype)
+        self._compression = check_compression(compression)
         self._tokens_per_shard = tokens_per_shard
-        self._shard: _Shard | None = None
+        self._shard: ShardWriter | None = None
         self.entries: list[ShardEntry] = []
         (root / split).mkdir(parents=True, exist_ok=True)
 
@@ -57,9 +72,9 @@ class SplitWriter:
             shard.add(tokens[before : int(ends[stop - 1])], lengths[done:stop], documents.slice(done, stop - done))
             done = stop
 
-    def _open(self) -> _Shard:
-        name = f"{self._split}/shard-{len(self.entries):05d}.bin"
-        self._shard = _Shard(self._root, name, self._dtype)
+    def _open(self) -> ShardWriter:
+        name = shard_name(self._split, len(self.entries), self._compression)
+        self._shard = ShardWriter(self._root, name, self._dtype)
         return self._shard
 
     def _close(self) -> None:
@@ -79,8 +94,13 @@ class SplitWriter:
             self._shard = None
 
 
-class _Shard:
-    """One shard being written under a temporary name."""
+def shard_name(split: str, number: int, compression: str) -> str:
+    """A shard's tokens, relative to the manifest."""
+    return f"{split}/shard-{number:05d}.bin{COMPRESSED_SUFFIX if compression == 'zstd' else ''}"
+
+
+class ShardWriter:
+    """One shard being written under a temporary name; `finish` returns what the manifest must say of it."""
 
     def __init__(self, root: Path, name: str, dtype: np.dtype[Any]) -> None:
         self._root, self._name, self._dtype = root, name, dtype
@@ -88,6 +108,7 @@ class _Shard:
         self._temporary = self._path.with_name(f".{self._path.name}.{os.getpid()}.tmp")
         with disk_errors(self._path):
             self._file: IO[bytes] = open(self._temporary, "wb", buffering=4 << 20)  # noqa: SIM115
+        self._packed = _packed(self._file, dtype.itemsize) if name.endswith(COMPRESSED_SUFFIX) else None
         self._sums = _BlockSums()
         self._lengths: list[Ints] = []
         self._tables: list[pa.Table] = []
@@ -96,7 +117,7 @@ class _Shard:
     def add(self, tokens: npt.NDArray[Any], lengths: Ints, documents: pa.Table) -> None:
         data = np.ascontiguousarray(tokens, dtype=self._dtype)
         with disk_errors(self._path):
-            self._file.write(data.data)
+            (self._packed or self._file).write(data.data)
         self._sums.update(data)
         self._lengths.append(lengths)
         self._tables.append(documents)
@@ -109,19 +130,26 @@ class _Shard:
         sums = self._sums.finish()
         idx_checksum = write_side_files(self._path, lengths, table, sums, self._dtype.name)
         with disk_errors(self._path):
+            compressed_bytes = self._packed.finish() if self._packed else 0
             self._file.flush()
             os.fsync(self._file.fileno())
             self._file.close()
             os.replace(self._temporary, self._path)
             sync_directory(self._path.parent)
-        return ShardEntry(
-            self._name, self.tokens, len(lengths), checksum(sums.tobytes()), idx_checksum, rows_checksum(table)
-        )
+        sums_checksum = checksum(sums.tobytes())
+        counts, checksums = (self.tokens, len(lengths)), (sums_checksum, idx_checksum, rows_checksum(table))
+        return ShardEntry(self._name, *counts, *checksums, compressed_bytes)
 
     def abandon(self) -> None:
         with contextlib.suppress(OSError):  # closing writes what a full disk did not take: the first error counts
             self._file.close()
         self._temporary.unlink(missing_ok=True)
+
+
+def _packed(file: IO[bytes], itemsize: int) -> SeekableWriter:
+    from gristmill.store.seekable import SeekableWriter
+
+    return SeekableWriter(file, itemsize)
 
 
 class _BlockSums:
@@ -167,14 +195,15 @@ def write_side_files(path: Path, lengths: Ints, table: pa.Table, sums: npt.NDArr
     """`.idx`, `.sum`, `.docs.parquet` and `.ids` of a shard; returns the checksum of the `.idx`."""
     import pyarrow.parquet as pq
 
-    with atomic_file(path.with_suffix(".idx")) as file:
+    base = os.fspath(path)
+    with atomic_file(Path(beside(base, ".idx"))) as file:
         hashed = _Hashed(file, xxhash.xxh3_128())
         write_idx(hashed, lengths, dtype)  # type: ignore[arg-type]
-    with atomic_file(path.with_suffix(".sum")) as file:
+    with atomic_file(Path(beside(base, ".sum"))) as file:
         file.write(sums.tobytes())
-    with atomic_file(path.with_suffix(DOCS_SUFFIX)) as file:
+    with atomic_file(Path(beside(base, DOCS_SUFFIX))) as file:
         pq.write_table(table, file, row_group_size=ROW_GROUP, compression="zstd")
-    with atomic_file(path.with_suffix(IDS_SUFFIX)) as file:
+    with atomic_file(Path(beside(base, IDS_SUFFIX))) as file:
         write_ids(file, hash_ids(table.column("id").to_pylist()))
     return str(hashed.state.hexdigest())
 

@@ -1,0 +1,18 @@
+"""Sizes in bytes as people write them: 512MB, 4GB, 1.5GiB."""
+
+from __future__ import annotations
+
+import re
+
+from gristmill.core.errors import ConfigError
+
+_UNITS = {"": 1, "b": 1, **{f"{letter}{tail}": 1000**power if tail == "b" else 1024**power
+                             for power, letter in enumerate("kmgt", 1) for tail in ("b", "", "ib")}}  # fmt: skip
+
+
+def parse_size(text: str | int) -> int:
+    """Bytes: `4GB` is 4 * 1000^3, `4GiB` and `4G` are 4 * 1024^3, a bare number is bytes."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", str(text).lower())
+    if not found or found[2] not in _UNITS:
+        raise ConfigError(f"{text!r} is no size: write it as 512MB, 4GB or 1.5GiB.")
+    return int(float(found[1]) * _UNITS[found[2]])

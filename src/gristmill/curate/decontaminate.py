@@ -1,0 +1,236 @@
+"""Decontamination: documents that share a run of words with an item of an evaluation are dropped, with the match.
+
+Words are compared in lower case; punctuation, symbols and white space only separate them, and soft hyphens and joiners
+count for nothing. In scripts without spaces each letter is a word. A match of hashes is checked word by word, so what
+is named as a match is one.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from gristmill.core.errors import ConfigError, EngineError
+from gristmill.curate.base import KEEP, Verdict
+from gristmill.curate.characters import DIGIT, EXTEND, KIND, LETTER, SINGLE, characters
+from gristmill.curate.documents import Bytes, Documents, Ints
+from gristmill.curate.texts import Texts, from_strings
+
+Item = tuple[str, Sequence[str]]
+Hashes = npt.NDArray[np.uint64]
+
+# A match is shown by this many characters at most.
+_SHOWN = 200
+# The filter has 32 to 64 bits for each run: at most 3 % of the runs that are in no item pass it.
+_FILTER_BITS = 32
+_IGNORED = (0xAD, 0x200C, 0x200D)
+
+
+@dataclass(frozen=True)
+class DecontaminateOptions:
+    """Which evaluations, and how long a run of words in common is a match.
+
+    ngram: 13 words as GPT-3. A text of fewer words must be found whole, if it has min_words; a shorter one is not
+        looked for, and reported.
+    fields: the keys of a JSONL record to look for, each by itself; all that hold text where none is named.
+    """
+
+    paths: Sequence[str]
+    ngram: int = 13
+    min_words: int = 8
+    fields: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("paths", "fields"):
+            given = getattr(self, name)
+            values = [given] if isinstance(given, str) else given
+            if not isinstance(values, Sequence) or not all(isinstance(value, str) for value in values):
+                raise ConfigError(f"decontaminate's {name} is a list of text, not {given!r}.")
+            object.__setattr__(self, name, tuple(values))
+        if not self.paths:
+            raise ConfigError("decontaminate needs paths: the files of the evaluations.")
+        for name in ("ngram", "min_words"):
+            if not isinstance(getattr(self, name), int) or not 1 <= getattr(self, name) <= 1000:
+                raise ConfigError(
+                    f"decontaminate's {name} is a number of words (1 to 1,000), not {getattr(self, name)!r}."
+                )
+        if self.min_words > self.ngram:
+            raise ConfigError(f"decontaminate's min_words ({self.min_words}) is above its ngram ({self.ngram}).")
+
+
+@dataclass(frozen=True)
+class IndexReport:
+    """What an index holds, and the items that are too short to be looked for."""
+
+    items: int
+    runs: int
+    too_short: Sequence[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Index:
+    """The runs of words of all items, sorted by hash: 32 bytes a run and 4 to 8 of filter, mapped from `.npy` files."""
+
+    # Of the words of run i, which is data[begins[i]:ends[i]] and belongs to the item items[i].
+    hashes: Hashes
+    begins: Ints
+    ends: Ints
+    data: Bytes
+    # The lengths in words that there are, rising, and for each a filter, end to end: one bit for each value of a
+    # hash's first bits, whether any run has it.
+    lengths: Ints
+    filters: Hashes
+    filter_offsets: Ints
+    items: Ints
+    names: Bytes
+    name_offsets: Ints
+
+    @property
+    def searched(self) -> tuple[Any, ...]:
+        return self.hashes, self.begins, self.ends, self.data, self.lengths, self.filters, self.filter_offsets
+
+    def name(self, run: int) -> str:
+        """The item that a run belongs to; the first of them if there are more."""
+        return Texts(self.names, self.name_offsets).string(int(self.items[run]))
+
+
+@dataclass(frozen=True)
+class Decontaminate:
+    """Drop each document that has a run of words in the index at this folder; the details name item and words."""
+
+    index: str
+    name: ClassVar[str] = "decontaminate"
+
+    def judge(self, documents: Documents) -> Verdict:
+        from gristmill.curate.decontaminate_kernels import search
+
+        index = open_index(self.index)
+        found = np.empty((len(documents), 3), np.int64)
+        search(documents.data, documents.offsets, make_folds(), index.searched, found)
+        rows = np.flatnonzero(found[:, 0] >= 0).tolist()
+        details = {row: f"{index.name(found[row, 0])}: {_shown(documents, *found[row, 1:])}" for row in rows}
+        codes = np.where(found[:, 0] >= 0, 0, KEEP).astype(np.int16)
+        return Verdict(reasons=("contaminated",), codes=codes, details=details)
+
+
+def _shown(documents: Documents, begin: int, end: int) -> str:
+    """The matched words as they stand in the document, on one line."""
+    text = " ".join(documents.data[begin:end].tobytes().decode().split())
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+
+
+def texts_of(record: Any, wanted: Sequence[str] = ()) -> list[str]:
+    """The texts of an evaluation's record: of the keys `wanted`, or all, in lists and mappings too."""
+    if wanted:
+        missing = [key for key in wanted if key not in record]
+        if missing:
+            raise ConfigError(f"A record of an evaluation lacks {missing[0]!r}: correct decontaminate's fields.")
+        record = [record[key] for key in wanted]
+    return list(_strings(record))
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | Sequence):
+        for part in value.values() if isinstance(value, Mapping) else value:
+            yield from _strings(part)
+
+
+def build_index(items: Iterable[Item], options: DecontaminateOptions, folder: str | Path) -> IndexReport:
+    """Index the texts of named items in `folder`; in memory it takes about 40 bytes for each byte of text."""
+    from gristmill.curate.decontaminate_kernels import make_runs
+
+    names, owners, texts = _read(items)
+    lengths = np.zeros(len(texts), np.int64)
+    if not len(texts):
+        raise ConfigError("The evaluations to decontaminate against hold no text: correct decontaminate's paths.")
+    runs = make_runs(texts.data, texts.offsets, make_folds(), options.ngram, options.min_words, lengths)
+    if not lengths.any():
+        raise ConfigError(f"No item of the evaluations has {options.min_words} words: lower decontaminate's min_words.")
+    index = _index(runs, lengths, names, owners, texts)
+    _save(index, Path(folder))
+    searchable = set(owners[lengths > 0].tolist())
+    return IndexReport(len(names), len(index.hashes), [name for i, name in enumerate(names) if i not in searchable])
+
+
+def _read(items: Iterable[Item]) -> tuple[list[str], Ints, Texts]:
+    """The names of all items, the item of each text, and the texts, in NFC as cleaned documents are."""
+    names: list[str] = []
+    owners: list[int] = []
+    strings: list[str] = []
+    for name, texts in items:
+        owners += [len(names)] * len(texts)
+        names.append(name)
+        strings += [unicodedata.normalize("NFC", text) for text in texts]
+    return names, np.array(owners, np.int64), from_strings(strings)
+
+
+def _index(runs: tuple[Any, ...], lengths: Ints, names: Sequence[str], owners: Ints, texts: Texts) -> Index:
+    """Sorted and each once: of equal runs the first item's stays."""
+    from gristmill.curate.decontaminate_kernels import mark_new
+
+    order = np.argsort(runs[0], kind="stable")
+    hashes, rows, begins, ends = (column[order] for column in runs)
+    new = np.zeros(len(hashes), np.bool_)
+    mark_new(texts.data, hashes, begins, ends, make_folds(), new)
+    hashes, rows, begins, ends = (column[new] for column in (hashes, rows, begins, ends))
+    present = np.unique(lengths[lengths > 0])
+    filters = [_filter(hashes[lengths[rows] == length]) for length in present]
+    filter_offsets = np.cumsum([0, *map(len, filters)], dtype=np.int64)
+    named = from_strings(names)
+    searched = (hashes, begins, ends, texts.data, present, np.concatenate(filters), filter_offsets)
+    return Index(*searched, owners[rows], named.data, named.offsets)
+
+
+def _filter(hashes: Hashes) -> Hashes:
+    from gristmill.curate.decontaminate_kernels import fill_filter
+
+    bits = np.zeros(1 << (_FILTER_BITS * len(hashes) // 64).bit_length(), np.uint64)
+    fill_filter(hashes, bits)
+    return bits
+
+
+def _save(index: Index, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for field in fields(index):
+        np.save(folder / f"{field.name}.npy", getattr(index, field.name))
+
+
+@lru_cache(maxsize=1)
+def open_index(folder: str) -> Index:
+    """The index at `folder`, mapped: workers share its pages."""
+    try:
+        arrays = {field.name: np.load(Path(folder) / f"{field.name}.npy", mmap_mode="r") for field in fields(Index)}
+    except (OSError, ValueError) as error:
+        raise EngineError(f"The index of evaluations at {folder} cannot be read ({error}): run again.") from error
+    return Index(**{name: np.asarray(array) for name, array in arrays.items()})
+
+
+@cache
+def make_folds() -> npt.NDArray[np.int32]:
+    """What each character counts as in a word: 1,114,112 numbers, made once a process (0.1 s)."""
+    from gristmill.curate import decontaminate_kernels as kernels
+
+    kinds = characters() & KIND
+    codes = np.flatnonzero(np.isin(kinds, (LETTER, DIGIT, EXTEND, SINGLE)))
+    folds = np.full(len(kinds), kernels.SEPARATOR, np.int32)
+    folds[codes] = [_fold(chr(code)) for code in codes.tolist()]
+    folds[kinds == EXTEND] |= kernels.MARK
+    folds[kinds == SINGLE] |= kernels.SINGLE
+    folds[list(_IGNORED)] = kernels.IGNORED
+    folds.flags.writeable = False
+    return folds
+
+
+def _fold(character: str) -> int:
+    """Its lower case, where that is one character: ς is σ, and ß stays."""
+    folded = character.casefold()
+    return ord(folded) if len(folded) == 1 else ord(character)

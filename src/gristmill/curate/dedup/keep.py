@@ -1,0 +1,39 @@
+"""Which of several equal documents stays: the one with the smallest (keep key, doc)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from gristmill.core.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    from gristmill.curate.documents import Documents, Ints
+
+Keep = Literal["first", "longest", "priority"]
+KEEP_RULES = ("first", "longest", "priority")
+
+
+def check_keep(keep: str, known: tuple[str, ...], where: str) -> None:
+    """Refuse a keep rule that `where` does not have."""
+    if keep not in known:
+        raise ConfigError(f"Unknown keep rule {keep!r} in {where}{did_you_mean(keep, known)}.")
+
+
+def keep_keys(documents: Documents, keep: Keep, priorities: Mapping[str, int]) -> Ints:
+    """By document: 0 (first), minus its bytes (longest), or minus its source's priority, 0 if it has none."""
+    if keep == "longest":
+        return np.asarray(-np.diff(documents.offsets))
+    if keep == "priority":
+        return _by_source(documents, priorities)
+    return np.zeros(len(documents), np.int64)
+
+
+def _by_source(documents: Documents, priorities: Mapping[str, int]) -> Ints:
+    import pyarrow.compute as pc
+
+    encoded = pc.dictionary_encode(documents.batch.column("source"))
+    keys = np.array([-priorities.get(source, 0) for source in encoded.dictionary.to_pylist()], np.int64)
+    return np.asarray(keys[np.asarray(encoded.indices)])

@@ -1,0 +1,160 @@
+"""Lines and paragraphs compiled: where they are, what they hash to, and texts without some. Imports Numba.
+
+A line ends before each "\n"; a paragraph is a run of lines that are not blank. Either is compared without the blanks
+(space and tab to carriage return) at its ends.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from gristmill.core.compiled import compiled, entry
+from gristmill.curate.dedup.shingle_kernels import bytes_in, ints_in, mix
+
+_SEED, _FACTOR = np.uint64(0x8EBC6AF09C88C6E3), np.uint64(0x589965CC75374CC3)
+_8, _32, _ZERO = np.uint64(8), np.uint64(32), np.uint64(0)
+_NEWLINE = 10
+
+
+@compiled
+def _is_blank(byte: int) -> bool:
+    return byte == 32 or 9 <= byte <= 13
+
+
+@compiled
+def _line_end(data: Any, at: int, end: int) -> int:
+    while at < end and data[np.uint64(at)] != _NEWLINE:
+        at += 1
+    return at
+
+
+@compiled
+def _stripped(data: Any, begin: int, end: int) -> Any:
+    while begin < end and _is_blank(data[np.uint64(begin)]):
+        begin += 1
+    while begin < end and _is_blank(data[np.uint64(end - 1)]):
+        end -= 1
+    return begin, end
+
+
+@compiled
+def _paragraph(data: Any, at: int, end: int) -> Any:
+    """Begin and end of the paragraph at or after `at`: (end + 1, end) when there is none."""
+    begin, last = end + 1, end
+    while at <= end:
+        stop = _line_end(data, at, end)
+        first, after = _stripped(data, at, stop)
+        if first < after:
+            begin, last = min(begin, at), stop
+        elif begin <= end:
+            break
+        at = stop + 1
+    return begin, last
+
+
+@compiled
+def _next_span(data: Any, at: int, end: int, paragraphs: bool) -> Any:
+    """Begin and end of the next line or paragraph at or after `at`; begin is over `end` when there is none."""
+    if paragraphs:
+        return _paragraph(data, at, end)
+    return at, _line_end(data, at, end) if at <= end else end
+
+
+@compiled
+def _hash(data: Any, begin: int, end: int) -> Any:
+    """64 bits of the bytes [begin, end), eight at a time."""
+    hashed = _SEED ^ np.uint64(end - begin)
+    at = begin
+    while at < end:
+        word = _ZERO
+        for i in range(min(8, end - at)):
+            word |= np.uint64(data[np.uint64(at + i)]) << (np.uint64(i) * _8)
+        hashed = (hashed ^ word) * _FACTOR
+        hashed ^= hashed >> _32
+        at += 8
+    return np.int64(mix(hashed))
+
+
+@compiled
+def _has_characters(data: Any, begin: int, end: int, least: int) -> bool:
+    """Whether there are at least so many characters: bytes that do not continue one."""
+    count = 0
+    for at in range(begin, end):
+        count += (data[np.uint64(at)] & 0xC0) != 0x80
+        if count >= least:
+            return True
+    return False
+
+
+@entry(types.int64(bytes_in, ints_in, types.boolean, types.int64, types.int64[::1], types.int64[::1], types.int64[::1]))
+def hash_spans(data: Any, offsets: Any, paragraphs: bool, least: int, texts: Any, spans: Any, hashes: Any) -> int:
+    """Text, number in it, and hash of each line or paragraph of at least `least` >= 1 characters; returns how many."""
+    count = 0
+    for text in range(offsets.size - 1):
+        span, end = 0, offsets[text + 1]
+        begin, stop = _next_span(data, offsets[text], end, paragraphs)
+        while begin <= end:
+            first, last = _stripped(data, begin, stop)
+            if _has_characters(data, first, last, least):
+                texts[count], spans[count], hashes[count] = text, span, _hash(data, first, last)
+                count += 1
+            span += 1
+            begin, stop = _next_span(data, stop + 1, end, paragraphs)
+    return count
+
+
+@compiled
+def _copy(data: Any, begin: int, end: int, out: Any, size: int) -> int:
+    for at in range(begin, end):
+        out[np.uint64(size + at - begin)] = data[np.uint64(at)]
+    return size + end - begin
+
+
+@compiled
+def _without(data: Any, begin: int, end: int, paragraphs: bool, spans: Any, out: Any, size: int) -> int:
+    """Copy the text [begin, end) without these spans to out[size:]; returns the new size.
+
+    What lies between two spans goes with the later one, or, if that is the first to be kept, with the earlier one.
+    """
+    span, gone, none_kept = 0, 0, True
+    first, stop = _next_span(data, begin, end, paragraphs)
+    size = _copy(data, begin, min(first, end), out, size)
+    at = first
+    while first <= end:
+        if gone < spans.size and spans[gone] == span:
+            gone += 1
+        else:
+            size = _copy(data, first if none_kept else at, stop, out, size)
+            none_kept = False
+        at = stop
+        span += 1
+        first, stop = _next_span(data, stop + 1, end, paragraphs)
+    return int(_copy(data, min(at, end), end, out, size))
+
+
+@entry(
+    types.int64(
+        bytes_in, ints_in, types.boolean, ints_in, ints_in,
+        types.uint8[::1], types.int64[::1], types.boolean[::1],
+    )
+)  # fmt: skip
+def remove_spans(
+    data: Any, offsets: Any, paragraphs: bool, ends: Any, spans: Any, out: Any, out_offsets: Any, emptied: Any
+) -> int:
+    """The texts without spans[ends[i] : ends[i + 1]] of text i; `emptied` where only blanks are left of one."""
+    size = 0
+    for text in range(offsets.size - 1):
+        out_offsets[text] = size
+        begin, end, mine = offsets[text], offsets[text + 1], spans[ends[text] : ends[text + 1]]
+        if mine.size == 0:
+            size = _copy(data, begin, end, out, size)
+            continue
+        after = _without(data, begin, end, paragraphs, mine, out, size)
+        first, last = _stripped(out, size, after)
+        emptied[text] = first == last
+        size = after
+    out_offsets[offsets.size - 1] = size
+    return size

@@ -1,0 +1,125 @@
+"""Near duplicates: MinHash-LSH finds candidates, real Jaccard similarity decides.
+
+Narrow: `sign` gives each document its band keys. Wide: documents that share a key in a band are candidate pairs.
+Narrow again: the shingle sets of candidates are compared. Then, in the order of the keep rule, a document goes exactly
+if it is verified to be near to one that stays. `near_duplicates` does all but the signing.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from gristmill.core.errors import ConfigError
+from gristmill.core.hashing import derive_key
+from gristmill.curate.dedup.characters import unit_table
+from gristmill.curate.dedup.keep import KEEP_RULES, Keep, check_keep, keep_keys
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from gristmill.curate.documents import Documents
+
+# A pair at the threshold must share a bucket with at least this probability.
+_RECALL = 0.9
+
+
+@dataclass(frozen=True)
+class Near:
+    """Drop documents whose shingle set has a Jaccard similarity of `threshold` or more to one that stays.
+
+    `bands` x `rows` minima are compared, by default the largest `rows` that divides `permutations` and finds a pair at
+    the threshold with probability 0.9: 16 x 8 for 0.8 and 128. Buckets of up to `max_bucket` documents give all their
+    pairs. Without `verify` every candidate counts as near. `index` is a folder that `save_index` wrote.
+    """
+
+    name: ClassVar[str] = "near"
+    threshold: float = 0.8
+    permutations: int = 128
+    ngram: int = 5
+    unit: Literal["word", "char"] = "word"
+    keep: Keep = "first"
+    verify: bool = True
+    bands: int | None = None
+    rows: int | None = None
+    index: str | None = None
+    max_bucket: int = 100
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_keep(self.keep, KEEP_RULES, "dedup: near")
+        if self.unit not in ("word", "char"):
+            raise ConfigError(f"dedup: near: unit must be 'word' or 'char', not {self.unit!r}.")
+        if not 0 < self.threshold <= 1:
+            raise ConfigError(f"dedup: near: threshold must be above 0 and at most 1, not {self.threshold}.")
+        for name in ("permutations", "ngram"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"dedup: near: {name} must be at least 1, not {getattr(self, name)}.")
+        if self.max_bucket < 2:
+            raise ConfigError(f"dedup: near: max_bucket must be at least 2, not {self.max_bucket}.")
+        self.shape  # noqa: B018 - refuses bands and rows that do not fit
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(bands, rows), those given or chosen by the threshold."""
+        if self.rows is None and self.bands is None:
+            rows = _best_rows(self.permutations, self.threshold)
+            return self.permutations // rows, rows
+        bands = self.bands if self.bands is not None else self.permutations // max(self.rows or 1, 1)
+        rows = self.rows if self.rows is not None else self.permutations // max(bands, 1)
+        if bands < 1 or rows < 1 or bands * rows > self.permutations:
+            raise ConfigError(f"dedup: near: {bands} bands of {rows} rows do not fit {self.permutations} permutations.")
+        return bands, rows
+
+    @property
+    def key_columns(self) -> list[str]:
+        """The columns of band keys: key_00, key_01, ..."""
+        return [f"key_{band:02d}" for band in range(self.shape[0])]
+
+
+def _best_rows(permutations: int, threshold: float) -> int:
+    divisors = [rows for rows in range(1, permutations + 1) if permutations % rows == 0]
+    good = [rows for rows in divisors if 1 - (1 - threshold**rows) ** (permutations // rows) >= _RECALL]
+    if not good:
+        raise ConfigError(f"dedup: near: a threshold of {threshold} needs more than {permutations} permutations.")
+    return max(good)
+
+
+@functools.cache
+def permutations(count: int, seed: int) -> npt.NDArray[np.uint32]:
+    """The keys (row 0) and odd factors (row 1) of `count` permutations of 32-bit numbers."""
+    drawn = [[derive_key(seed, row, i) >> 32 for i in range(count)] for row in ("minhash key", "minhash factor")]
+    table = np.array(drawn, np.uint32)
+    table[1] |= 1
+    return table
+
+
+def sign(documents: Documents, options: Near, priorities: Mapping[str, int]) -> pa.RecordBatch:
+    """The rows (doc, keep_key, key_00, ...) of documents that have a letter or digit; others are nobody's duplicate."""
+    import pyarrow as pa
+
+    from gristmill.curate.dedup import shingle_kernels
+
+    bands, rows = options.shape
+    found = np.empty(len(documents), np.int64)
+    keys = np.empty((bands, len(documents)), np.int64)
+    drawn = permutations(options.permutations, options.seed)
+    count = shingle_kernels.sign(
+        documents.data, documents.offsets, unit_table(), options.unit == "char", options.ngram, drawn, rows, found, keys
+    )
+    found = found[:count]
+    columns = [np.asarray(documents.batch.column("doc"))[found], keep_keys(documents, options.keep, priorities)[found]]
+    columns.extend(band[:count] for band in keys)
+    return pa.RecordBatch.from_arrays([pa.array(column) for column in columns], schema=signature_schema(options))
+
+
+def signature_schema(options: Near) -> Any:
+    """The columns of a file of signatures: all int64."""
+    import pyarrow as pa
+
+    return pa.schema([(name, pa.int64()) for name in ("doc", "keep_key", *options.key_columns)])

@@ -1,0 +1,89 @@
+"""A batch of documents as rules see it: the bytes of all texts, where each begins, and columns that rules share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from gristmill.core.errors import SourceError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+# Positions inside a document are 32-bit numbers.
+MAX_DOCUMENT_BYTES = (1 << 31) - 1
+
+
+class Shared(Protocol):
+    """Columns that more than one rule reads, such as the words of each document."""
+
+    def take(self, rows: Ints) -> Self:
+        """The same columns for these documents only, in this order."""
+
+
+T = TypeVar("T", bound=Shared)
+
+
+class Documents:
+    """A record batch whose `text` is open to compiled code. Nothing is copied; nothing is changed in place."""
+
+    def __init__(self, batch: pa.RecordBatch, shared: dict[str, Shared] | None = None) -> None:
+        self.batch = batch
+        self.data, self.offsets = _buffers(batch.column("text"))
+        self._shared = shared or {}
+        if len(self) and int(np.diff(self.offsets).max()) > MAX_DOCUMENT_BYTES:
+            row = int(np.diff(self.offsets).argmax())
+            raise SourceError(f"Document {batch.column('id')[row]} is longer than 2 GiB: split it.")
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def text(self, row: int) -> str:
+        """One document as a Python string: for the rare path."""
+        return self.data[self.offsets[row] : self.offsets[row + 1]].tobytes().decode()
+
+    def shared(self, name: str, make: Callable[[Documents], T]) -> T:
+        """The shared columns `name`, made when first asked for; they follow the documents through `take`."""
+        if name not in self._shared:
+            self._shared[name] = make(self)
+        return cast(T, self._shared[name])
+
+    def take(self, rows: Ints) -> Documents:
+        """These documents only, with their shared columns."""
+        import pyarrow as pa
+
+        taken = self.batch.take(pa.array(rows, pa.int64()))
+        return Documents(taken, {name: columns.take(rows) for name, columns in self._shared.items()})
+
+    def with_batch(self, batch: pa.RecordBatch) -> Documents:
+        """The same documents and texts in a batch whose other columns differ."""
+        return Documents(batch, self._shared)
+
+    def with_text(self, data: Bytes, offsets: Ints) -> Documents:
+        """The same documents with other texts: `data` holds them end to end, valid UTF-8."""
+        column = self.batch.schema.get_field_index("text")
+        columns = list(self.batch.columns)
+        columns[column] = text_column(data, offsets)
+        return Documents(self.batch.from_arrays(columns, names=self.batch.schema.names))
+
+
+def text_column(data: Bytes, offsets: Ints) -> Any:
+    """An Arrow column of texts over these bytes, without a copy."""
+    import pyarrow as pa
+
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(offsets, np.int64)), pa.py_buffer(np.ascontiguousarray(data))]
+    return pa.LargeStringArray.from_buffers(len(offsets) - 1, buffers[1], buffers[2])
+
+
+def _buffers(column: Any) -> tuple[Bytes, Ints]:
+    """The bytes and the n + 1 offsets of a large string column without nulls; slices keep their absolute offsets."""
+    _, offsets, data = column.buffers()
+    begins = np.frombuffer(offsets, np.int64, len(column) + 1, column.offset * 8) if offsets else np.zeros(1, np.int64)
+    return np.frombuffer(data or b"", np.uint8), begins

@@ -1,0 +1,110 @@
+"""Ask a user's own Python function."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gristmill.core.errors import ConfigError
+from gristmill.curate.base import KEEP, Verdict
+from gristmill.curate.documents import Documents
+
+Function = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class UserFunction:
+    """Keep what the `function` in the file `path` keeps.
+
+    It is called with each document, a dict of `id`, `source`, `path`, `text` and the carried fields, and returns True
+    to keep it, False to drop it, or a text: drop it for this reason. With `batch: true` it is called with an Arrow
+    record batch and returns one boolean a row; its answer may not depend on how documents fall into batches. The file
+    is read once, when the recipe is, and travels to workers with the rule. Its bytes are part of the recipe's
+    fingerprint; what it imports is not.
+    """
+
+    name: ClassVar[str] = "function"
+
+    path: str
+    function: str = "keep"
+    batch: bool = False
+    _source: bytes = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "_source", Path(self.path).read_bytes())
+        except OSError as error:
+            raise ConfigError(f"filter function: {self.path} cannot be read: {error.strerror}.") from error
+
+    def versions(self) -> dict[str, str]:
+        return {"source": hashlib.sha256(self._source).hexdigest()[:32]}
+
+    def judge(self, documents: Documents) -> Verdict:
+        function = _load(self.path, self.function, self._source)
+        answers = self._of_batch(function, documents) if self.batch else self._of_each(function, documents)
+        reasons = sorted({_reason(answer) for answer in answers if answer is not True})
+        codes = [KEEP if answer is True else reasons.index(_reason(answer)) for answer in answers]
+        return Verdict(reasons, np.array(codes, np.int16))
+
+    def _of_each(self, function: Function, documents: Documents) -> list[bool | str]:
+        return [self._ask(function, document) for document in documents.batch.to_pylist()]
+
+    def _ask(self, function: Function, document: dict[str, Any]) -> bool | str:
+        answer = self._call(function, document, f"document {document['id']!r}")
+        if isinstance(answer, (bool, np.bool_)):
+            return bool(answer)
+        if isinstance(answer, str) and answer:
+            return answer
+        raise ConfigError(
+            f"{self.function} of {self.path} returned {answer!r} for document {document['id']!r}: "
+            "return True, False or a reason as text."
+        )
+
+    def _of_batch(self, function: Function, documents: Documents) -> list[bool | str]:
+        first = documents.batch.column("id")[0] if len(documents) else "none"
+        answer = np.asarray(self._call(function, documents.batch, f"the batch that begins with document '{first}'"))
+        if answer.dtype != np.bool_ or answer.shape != (len(documents),):
+            raise ConfigError(
+                f"{self.function} of {self.path} returned {answer.dtype} of shape {answer.shape} for a batch of "
+                f"{len(documents)} documents: return one boolean for each."
+            )
+        return list(answer.tolist())
+
+    def _call(self, function: Function, argument: Any, what: str) -> Any:
+        try:
+            return function(argument)
+        except Exception as error:
+            raise ConfigError(
+                f"{self.function} failed on {what} at {self._line(error)}: {type(error).__name__}: {error}."
+            ) from error
+
+    def _line(self, error: Exception) -> str:
+        """The last line of the user's file that the error passed through."""
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == self.path]
+        return f"line {lines[-1]} of {self.path}" if lines else self.path
+
+
+def _reason(answer: bool | str) -> str:
+    return answer if isinstance(answer, str) else "function"
+
+
+@functools.lru_cache(maxsize=8)
+def _load(path: str, name: str, source: bytes) -> Function:
+    """The function, once a process."""
+    defined: dict[str, Any] = {"__name__": Path(path).stem, "__file__": path}
+    try:
+        exec(compile(source, path, "exec"), defined)
+    except Exception as error:
+        raise ConfigError(f"filter function: {path} cannot be run: {type(error).__name__}: {error}.") from error
+    function = defined.get(name)
+    if not callable(function):
+        raise ConfigError(f"filter function: {path} defines no function {name!r}.")
+    made: Function = function
+    return made

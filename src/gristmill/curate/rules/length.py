@@ -1,0 +1,65 @@
+"""Keep documents of a certain size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from gristmill.core.errors import ConfigError
+from gristmill.curate.base import Values, Verdict
+from gristmill.curate.documents import Documents
+from gristmill.curate.rules.limits import Limit, first_broken
+from gristmill.curate.rules.statistics import statistics
+from gristmill.curate.words import words
+
+_MEASURES = ("chars", "words", "lines")
+
+
+@dataclass(frozen=True)
+class Length:
+    """Drop what is shorter or longer, in characters, words or lines that are not blank; None is no bound.
+
+    Words are those of the `gristmill` splitter: one of Chinese, Japanese or Thai is a letter.
+    """
+
+    name: ClassVar[str] = "length"
+
+    min_chars: int = 100
+    max_chars: int | None = None
+    min_words: int = 0
+    max_words: int | None = None
+    min_lines: int = 0
+    max_lines: int | None = None
+
+    def __post_init__(self) -> None:
+        for measure in _MEASURES:
+            least, most = self._bounds(measure)
+            if most is not None and most < least:
+                raise ConfigError(
+                    f"length: max_{measure} ({most}) is below min_{measure} ({least}): nothing would stay."
+                )
+
+    def judge(self, documents: Documents) -> Verdict:
+        limits: list[Limit] = []
+        figures: list[Values] = []
+        for measure in self._asked():
+            least, most = self._bounds(measure)
+            limits += Limit(f"too_few_{measure}", least=least), Limit(f"too_many_{measure}", most=most)
+            figures += [_sizes(documents, measure)] * 2
+        return first_broken(limits, figures)
+
+    def _asked(self) -> list[str]:
+        """What to measure: characters always, words and lines where they are bounded."""
+        return [measure for measure in _MEASURES if measure == "chars" or self._bounds(measure) != (0, None)]
+
+    def _bounds(self, measure: str) -> tuple[int, int | None]:
+        return getattr(self, f"min_{measure}"), getattr(self, f"max_{measure}")
+
+
+def _sizes(documents: Documents, measure: str) -> Values:
+    if measure == "words":
+        return words(documents, "gristmill").counts.astype(np.float64)
+    columns = statistics(documents)
+    return (columns.characters if measure == "chars" else columns.full_lines).astype(np.float64)

@@ -1,0 +1,94 @@
+"""spaCy's English tokenizer rules as tables for compiled code, taken from the installed spaCy itself."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gristmill.core.hashing import hash64
+
+# What a character may do in spaCy's rules: be split off in front or at the end; count as a letter; let a point after
+# it be split off; be a capital; stand before or after a point that separates; separate by itself.
+PREFIX, SUFFIX, LETTER, BEFORE_LAST_POINT, CAPITAL, BEFORE_POINT, AFTER_POINT, SEPARATOR = (
+    1 << bit for bit in range(8)
+)
+
+# xxh3 of the patterns that chunk_tokenizer.py was written for, those of spaCy 3.8; with others spaCy is asked for all.
+_KNOWN_PATTERNS = 0xA49C223E54026633
+
+_ALL = "".join(map(chr, range(0x110000)))
+
+
+@dataclass(frozen=True)
+class SpacyRules:
+    """Tables of one tokenizer; with `known` False they are of no use, as its patterns are others."""
+
+    known: bool
+    classes: npt.NDArray[np.uint8]
+    # Hash sets, a power of two long, 0 where empty: special cases, those that spaCy also looks for among tokens, and
+    # what is split off after a digit (units and currencies).
+    specials: npt.NDArray[np.uint64]
+    phrases: npt.NDArray[np.uint64]
+    after_digit: npt.NDArray[np.uint64]
+
+    @property
+    def tables(self) -> tuple[Any, ...]:
+        return self.known, self.classes, self.specials, self.phrases, self.after_digit
+
+
+def spacy_rules(english: Any) -> SpacyRules:
+    """The rules of this `spacy.blank('en')`."""
+    from spacy.lang import char_classes
+
+    from gristmill.curate.hash_sets import hash_set
+
+    tokenizer = english.tokenizer
+    rules = [rule for rule in tokenizer.rules if not rule.isspace()]
+    phrases = [rule for rule in rules if _has_affix(tokenizer, rule)]
+    units = [*char_classes.UNITS.split("|"), *char_classes.CURRENCY.replace("\\", "").split("|"), "+"]
+    return SpacyRules(
+        _fingerprint(english) == _KNOWN_PATTERNS,
+        _classes(english.Defaults, char_classes),
+        hash_set(rules),
+        hash_set(phrases),
+        hash_set(units),
+    )
+
+
+def _fingerprint(english: Any) -> int:
+    """Of everything that decides but the special cases and white space."""
+    defaults = english.Defaults
+    patterns = [*defaults.prefixes, *defaults.suffixes, *defaults.infixes, defaults.url_match.__self__.pattern]
+    return hash64("\n".join([*patterns, str(english.tokenizer.token_match)]))
+
+
+def _has_affix(tokenizer: Any, rule: str) -> bool:
+    return bool(tokenizer.find_prefix(rule) or tokenizer.find_infix(rule) or tokenizer.find_suffix(rule))
+
+
+def _classes(defaults: Any, char_classes: Any) -> npt.NDArray[np.uint8]:
+    lower, upper, quotes = char_classes.ALPHA_LOWER, char_classes.ALPHA_UPPER, char_classes.CONCAT_QUOTES
+    sets = {
+        PREFIX: _single(defaults.prefixes) + char_classes.ICONS,
+        SUFFIX: _single(defaults.suffixes) + char_classes.ICONS,
+        LETTER: char_classes.ALPHA,
+        BEFORE_LAST_POINT: rf"0-9{lower}%²\-\+{char_classes.PUNCT}(?:{quotes})",
+        CAPITAL: upper,
+        BEFORE_POINT: lower + quotes,
+        AFTER_POINT: upper + quotes,
+        SEPARATOR: "…" + char_classes.ICONS,
+    }
+    table = np.zeros(0x110000, np.uint8)
+    for mark, characters in sets.items():
+        for run in re.finditer(f"[{characters}]+", _ALL):
+            table[run.start() : run.end()] |= np.uint8(mark)
+    return table
+
+
+def _single(patterns: Any) -> str:
+    """The patterns that are one character, as the inside of a character class."""
+    return "".join(re.escape(pattern[-1]) for pattern in patterns if re.fullmatch(r"\\?.", pattern))

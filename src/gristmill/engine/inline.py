@@ -1,0 +1,28 @@
+"""The trivial engine: one process, no pool. It keeps the seam honest, and is the one for small inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from gristmill.engine.base import P, R
+from gristmill.engine.duck import Duck
+
+
+class InlineEngine:
+    """Calls functions where it stands."""
+
+    def __init__(self, memory: int, scratch: Path) -> None:
+        self._duck = Duck(memory, scratch, threads=1)
+
+    def map(self, function: Callable[[P], R], parts: Sequence[P]) -> Iterator[R]:
+        """`function` of each part, one after the other."""
+        return map(function, parts)
+
+    def query(self, sql: str, tables: Mapping[str, Sequence[Path]], out: Path) -> None:
+        """Run by DuckDB on one thread."""
+        self._duck.query(sql, tables, out)
+
+    def close(self) -> None:
+        """End the connection for queries."""
+        self._duck.close()

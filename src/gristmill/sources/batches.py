@@ -1,0 +1,76 @@
+"""Documents as Arrow record batches: the columns, the names of documents that bring none, and the batches' size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gristmill.sources.base import InputFile
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# A batch is whole documents: 8 MiB of text or 8,192 of them, whichever comes first.
+BATCH_BYTES, BATCH_DOCUMENTS = 8 << 20, 8_192
+
+# Between a file's name and a document's place in it: a byte in text and JSONL, a row or a key in all others.
+BYTE, ROW = "@", ":"
+
+
+def document_batch(file: InputFile, rows: Any, texts: Any, ids: Any, fields: Mapping[str, Any]) -> pa.RecordBatch:
+    """A batch of one file's documents; `ids` and `fields` are string arrays, `texts` large strings."""
+    import pyarrow as pa
+
+    count = len(texts)
+    columns = {
+        "id": ids,
+        "source": pa.array([file.source] * count, pa.string()),
+        "path": pa.array([file.name] * count, pa.string()),
+        "row": pa.array(rows, pa.int64()),
+        "text": texts,
+        **fields,
+    }
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def place_ids(file: InputFile, mark: str, rows: Any) -> Any:
+    """Ids for documents that bring none: `web/part.jsonl@1842` for what begins at byte 1,842."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    places = pa.array(rows, pa.int64()).cast(pa.string())
+    return pc.binary_join_element_wise(f"{file.source}/{file.name}", places, mark)
+
+
+def rebatch(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same documents in batches of at most 8,192 and about 8 MiB of text."""
+    held: list[pa.RecordBatch] = []
+    count = size = 0
+    for piece, text_bytes in (piece for batch in batches for piece in _pieces(batch)):
+        if held and (count + len(piece) > BATCH_DOCUMENTS or size + text_bytes > BATCH_BYTES):
+            yield _joined(held)
+            held, count, size = [], 0, 0
+        held.append(piece)
+        count, size = count + len(piece), size + text_bytes
+    if held:
+        yield _joined(held)
+
+
+def _joined(held: list[pa.RecordBatch]) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    return held[0] if len(held) == 1 else pa.concat_batches(held)
+
+
+def _pieces(batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """A batch in slices of at most 8,192 documents and, unless it is a single one, 8 MiB of text; and their bytes."""
+    text = batch.column("text")
+    begins = np.frombuffer(text.buffers()[1] or bytes(8), np.int64, len(text) + 1, text.offset * 8)
+    at = 0
+    while at < len(batch):
+        full = int(begins.searchsorted(begins[at] + BATCH_BYTES, "right")) - 1
+        end = min(max(full, at + 1), at + BATCH_DOCUMENTS, len(batch))
+        yield batch.slice(at, end - at), int(begins[end] - begins[at])
+        at = end

@@ -1,0 +1,154 @@
+"""Whole lines out of a stream, and how a file of lines is cut.
+
+A part owns the lines that begin after its first byte and up to its last plus one: so a reader needs no byte before
+its part, skips to the first line break, and reads to the end of the line that crosses its end.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from gristmill.core.errors import SourceError
+from gristmill.sources import base
+from gristmill.sources.base import Format, InputFile, Part, parts_from
+from gristmill.sources.streams import CHUNK_BYTES, Stream, Transcoded, packing_of
+from gristmill.sources.zstd_frames import frame_edges
+
+Ints = npt.NDArray[np.int64]
+
+_BREAK, _RETURN = b"\n", b"\r"
+
+
+class Readable(Protocol):
+    """What lines are read from."""
+
+    def read(self, size: int = CHUNK_BYTES) -> bytes:
+        """Some bytes; none at the end."""
+
+
+def cut_bytes(file: InputFile, format: Format, size: int, unit_bytes: int) -> list[Part]:
+    """Stretches of bytes of a plain file, or of whole frames of a zstd file with a seek table; else the whole file."""
+    packing = packing_of(file.path)
+    if packing == "zstd" and format.is_utf8:
+        return parts_from(file, frame_edges(file.path, unit_bytes), size)
+    return parts_from(file, [] if packing or not format.is_utf8 else range(0, size, unit_bytes), size)
+
+
+def read_blocks(stream: Readable, start: int, stop: int | None) -> Iterator[tuple[int, bytes | None]]:
+    """The lines that a part owns as (byte of the first, whole lines of about 8 MiB).
+
+    A line longer than MAX_DOCUMENT_BYTES is passed over in bounded memory: its byte comes with None.
+    """
+    last = sys.maxsize if stop is None else stop
+    for at, lines in _whole_lines(stream, start, last):
+        if at > last:
+            return
+        if lines is not None and at + len(lines) > last:
+            yield at, lines[: lines.find(_BREAK, last - at) + 1 or None]
+            return
+        yield at, lines
+
+
+def _whole_lines(stream: Readable, start: int, last: int) -> Iterator[tuple[int, bytes | None]]:
+    """All lines after the first break at or after `start` (at 0, from there), at least up to byte `last`."""
+    at, held, passing = start, bytearray(), start > 0  # `held` begins at `at`; passing: inside a line that is left out
+    while not (passing and at >= last) and (chunk := stream.read()):
+        if not passing and _first_is_too_long(held, chunk):
+            yield at, None
+            passing = True
+        if passing:
+            passed = chunk.find(_BREAK) + 1
+            at += len(held) + (passed or len(chunk))
+            held, chunk, passing = bytearray(), chunk[passed:] if passed else b"", not passed
+        if end := chunk.rfind(_BREAK) + 1:
+            lines = b"".join((held, memoryview(chunk)[:end]))
+            yield from _without_long_lines(at, lines)
+            at, held = at + len(lines), bytearray(memoryview(chunk)[end:])
+        else:
+            held += chunk
+    if held:
+        yield at, bytes(held)
+
+
+def _without_long_lines(at: int, lines: bytes) -> Iterator[tuple[int, bytes | None]]:
+    """The block as it is; one that is over the limit line by line."""
+    if len(lines) <= base.MAX_DOCUMENT_BYTES:
+        yield at, lines
+        return
+    for line in lines.removesuffix(_BREAK).split(_BREAK):
+        yield at, line + _BREAK if len(line) < base.MAX_DOCUMENT_BYTES else None
+        at += len(line) + 1
+
+
+def _first_is_too_long(held: bytearray, chunk: bytes) -> bool:
+    """Whether the line that `held` begins, and that perhaps ends in `chunk`, is over the limit with its break."""
+    limit = base.MAX_DOCUMENT_BYTES
+    return len(held) + len(chunk) > limit and chunk.find(_BREAK, 0, limit - len(held)) < 0
+
+
+@dataclass(frozen=True)
+class Table:
+    """The lines of a block: where each begins, where its text ends (before its break), and whether it is not blank."""
+
+    begins: Ints
+    ends: Ints
+    filled: npt.NDArray[np.bool_]
+
+
+def tabulate(block: bytes) -> Table:
+    """All lines of a block, which may lack the last break."""
+    data = np.frombuffer(block, np.uint8)
+    ends = np.flatnonzero(data == _BREAK[0])
+    if not block.endswith(_BREAK):
+        ends = np.append(ends, len(data))
+    begins = np.concatenate(([0], ends[:-1] + 1))
+    inked = np.append(((data - np.uint8(9)) > 4) & (data != ord(" ")), False)  # blanks: tab to carriage return, space
+    filled = np.logical_or.reduceat(inked, begins)
+    ends = ends - ((data[ends - 1] == _RETURN[0]) & (ends > begins))
+    return Table(begins, ends, filled)
+
+
+def text_blocks(part: Part, format: Format, stop: int | None) -> Iterator[tuple[int, bytes | None]]:
+    """The blocks of a part of a file as UTF-8, without the byte order mark that may open the file."""
+    with open_text(part, format) as stream:
+        for at, block in read_blocks(stream, part.start, stop):
+            mark = len(codecs.BOM_UTF8) if at == 0 and block and block.startswith(codecs.BOM_UTF8) else 0
+            yield at + mark, block[mark:] if block and mark else block
+
+
+@contextlib.contextmanager
+def open_text(part: Part, format: Format) -> Iterator[Readable]:
+    """A part's file from its start on, as UTF-8."""
+    with Stream(part.file, part.start) as stream:
+        yield stream if format.is_utf8 else Transcoded(stream, format.encoding, part.file.path)
+
+
+def where(part: Part, at: int, number: int) -> str:
+    """The place of a document for a message: its line, which only the first part of a file can tell, or its byte."""
+    return f"{part.file.path}, line {number:,}" if part.start == 0 else f"{part.file.path}, byte {at:,}"
+
+
+def too_long(place: str) -> SourceError:
+    """The error for a document over the limit."""
+    limit = base.MAX_DOCUMENT_BYTES >> 20
+    return SourceError(f"{place} is longer than {limit:,} MiB: split it, or say --on-error skip.")
+
+
+def is_utf8(data: bytes) -> bool:
+    """Whether bytes are valid UTF-8, at several GB/s."""
+    import pyarrow as pa
+
+    whole = pa.LargeStringArray.from_buffers(1, pa.py_buffer(np.array([0, len(data)])), pa.py_buffer(data))
+    try:
+        whole.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True

@@ -1,0 +1,188 @@
+"""The account: what came in and out of each step by source, and the rows of every document that left."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gristmill.core.paths import atomic_file
+from gristmill.stages.tables import batches_of, dropped_schema, rows_of_unit
+from gristmill.stages.work import Facts
+from gristmill.store.manifest import SPLITS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+DROPPED = "dropped.parquet"
+_UNITS = ("documents", "bytes", "tokens")
+FUNNEL = "funnel.json"
+# A rule that drops more than this share of what it sees is worth a look before the data is used.
+_LARGE_SHARE = 0.5
+
+
+@dataclass
+class _Step:
+    """What a step left of a source, and why the rest went."""
+
+    documents: int = 0
+    bytes: int = 0
+    tokens_dropped: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+
+
+class Funnel:
+    """Adds up the figures of jobs: steps in the order in which they ran, sources in the order of the recipe."""
+
+    def __init__(self, sources: Sequence[str]) -> None:
+        self._sources = list(sources)
+        self._steps: dict[str, dict[str, _Step]] = {}
+        self._splits: dict[tuple[str, str], Counter[str]] = {}
+        self._unreadable: Counter[str] = Counter()
+        self._mix: list[dict[str, Any]] = []
+        self._ends: dict[tuple[str, str], Counter[str]] = {}
+        self.examples: list[str] = []
+
+    def add(self, source: str, facts: Facts) -> None:
+        """The figures of one job."""
+        for step, (documents, size) in facts["after"].items():
+            found = self._step(step, source)
+            found.documents += documents
+            found.bytes += size
+        for step, reasons in facts["reasons"].items():
+            self._step(step, source).reasons.update(reasons)
+        for step, tokens in facts.get("tokens_dropped", {}).items():
+            self._step(step, source).tokens_dropped += tokens
+        for split, counts in facts.get("splits", {}).items():
+            self._splits.setdefault((split, source), Counter()).update(counts)
+        self._unreadable[source] += facts.get("unreadable", 0)
+        self.examples = (self.examples + facts.get("examples", []))[:5]
+
+    def _step(self, step: str, source: str) -> _Step:
+        return self._steps.setdefault(step, {}).setdefault(source, _Step())
+
+    @property
+    def unreadable(self) -> int:
+        """Documents, or whole files, that could not be read."""
+        return self._unreadable.total()
+
+    @property
+    def dropped(self) -> int:
+        """Documents that rules dropped, those without a text included."""
+        return sum(step.reasons.total() for steps in self._steps.values() for step in steps.values())
+
+    def documents(self, split: str) -> int:
+        """Documents of all sources in a split."""
+        return sum(counts["documents"] for (name, _), counts in self._splits.items() if name == split)
+
+    def mix(self, parts: Sequence[Mapping[str, Any]], ends: Sequence[Mapping[str, Any]]) -> None:
+        """What a mix took of each source, and what of it is in each split."""
+        self._mix = [{"stage": "mix", **part} for part in parts]
+        self._ends = {(row["split"], row["source"]): Counter({unit: row[unit] for unit in _UNITS}) for row in ends}
+
+    def left(self, source: str, unit: str) -> int:
+        """Documents or tokens that a source has after all rules, in both splits."""
+        return sum(self._splits.get((split, source), Counter())[unit] for split in SPLITS)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a step and source: documents, bytes and tokens in and out, and documents dropped by reason.
+
+        A step's tokens are those of the documents that it saw, as each stood at its end in the pipeline.
+        """
+        lost = [{"stage": "unreadable", "source": name, "documents": self._unreadable[name]}
+                for name in self._sources if self._unreadable[name]]  # fmt: skip
+        steps = {source: self._source_rows(source) for source in self._sources}
+        passed = [steps[source][step] for step in self._steps for source in self._sources if step in steps[source]]
+        found = self._ends or self._splits
+        ends = [{"stage": split, "source": source, **found[split, source]}
+                for split in SPLITS for source in self._sources
+                if found.get((split, source), Counter())["documents"]]  # fmt: skip
+        return lost + passed + self._mix + ends
+
+    def _source_rows(self, source: str) -> dict[str, dict[str, Any]]:
+        """The rows of a source by step; tokens are added up from the end, where they are known."""
+        tokens = sum(self._splits.get((split, source), Counter())["tokens"] for split in SPLITS)
+        rows: dict[str, dict[str, Any]] = {}
+        steps = [name for name in self._steps if source in self._steps[name]]
+        for before, name in reversed(list(zip([steps[0], *steps], steps, strict=False)) if steps else []):
+            step, previous = self._steps[name][source], self._steps[before][source]
+            rows[name] = {"stage": name, "source": source, "documents_in": previous.documents,
+                          "bytes_in": previous.bytes, "tokens_in": tokens + step.tokens_dropped,
+                          "documents": step.documents, "bytes": step.bytes, "tokens": tokens,
+                          "reasons": dict(sorted(step.reasons.items()))}  # fmt: skip
+            tokens += step.tokens_dropped
+        return rows
+
+    def warnings(self, rules: Sequence[str]) -> list[str]:
+        """Rules that dropped nothing, or more than half of what they saw, over all sources."""
+        return [text for rule in rules if (text := self._warning(rule))]
+
+    def _warning(self, rule: str) -> str | None:
+        steps = list(self._steps.get(rule, {}).values())
+        gone = sum(step.reasons.total() for step in steps)
+        seen = gone + sum(step.documents for step in steps)
+        if seen and not gone:
+            return f"The rule {rule!r} never fired on {seen:,} documents."
+        if seen and gone > _LARGE_SHARE * seen:
+            return f"The rule {rule!r} dropped {gone:,} of {seen:,} documents ({gone / seen:.0%})."
+        return None
+
+
+def write_dropped(out: Path, units: Sequence[tuple[int, Sequence[Path]]], kept_ids: Path | None, texts: bool) -> None:
+    """One Parquet file of all dropped documents in their order; `detail` of a duplicate names the one that stayed."""
+    import pyarrow.parquet as pq
+
+    schema = dropped_schema()
+    kept = [name for name in schema.names if name not in ("doc", "kept") and (texts or name != "text")]
+    with (
+        atomic_file(out) as file,
+        pq.ParquetWriter(file, schema.empty_table().select(kept).schema, compression="zstd") as writer,
+    ):
+        for table in _tables(units, kept_ids):
+            writer.write_table(table.select(kept))
+
+
+def _tables(units: Sequence[tuple[int, Sequence[Path]]], kept_ids: Path | None) -> Iterator[pa.Table]:
+    """The dropped documents of each unit, by the pass that dropped them."""
+    import pyarrow as pa
+
+    for number, files in units:
+        ids = _KeptIds(kept_ids, number) if kept_ids else None
+        for batch in (batch for file in files for batch in batches_of(file)):
+            table = pa.Table.from_batches([batch])
+            yield ids.name(table) if ids else table
+
+
+class _KeptIds:
+    """The ids of the documents in whose favour those of a unit were dropped."""
+
+    def __init__(self, path: Path, unit: int) -> None:
+        (table,) = rows_of_unit([path], unit, ["doc", "id"])
+        self._docs, self._ids = table.column("doc").to_numpy(), table.column("id")
+
+    def name(self, table: pa.Table) -> pa.Table:
+        """The table with those ids as details."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        place = np.searchsorted(self._docs, table.column("doc").to_numpy())
+        inside = pa.array(np.minimum(place, max(len(self._docs) - 1, 0)))
+        if not len(self._docs):
+            return table
+        details = pc.if_else(pc.is_valid(table.column("kept")), self._ids.take(inside), table.column("detail"))
+        return table.set_column(table.schema.get_field_index("detail"), "detail", details)
+
+
+def dropped_documents(store: Path, doc_id: str) -> list[dict[str, Any]]:
+    """The rows of `dropped.parquet` in a store, or beside a split, for an id."""
+    import pyarrow.parquet as pq
+
+    for path in (store / DROPPED, store.parent / DROPPED):
+        if path.exists():
+            rows: list[dict[str, Any]] = pq.read_table(path, filters=[("id", "==", doc_id)]).to_pylist()
+            return rows
+    return []

@@ -1,0 +1,105 @@
+"""Two passes around the query for repeated lines: hashing each line, and writing texts without those that repeat."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gristmill.core.options import content
+from gristmill.curate.dedup.lines import (
+    Lines,
+    Removals,
+    line_hashes,
+    removals_of,
+    remove_lines,
+    write_line_hashes,
+)
+from gristmill.curate.documents import Documents
+from gristmill.stages.curate import Ledger, finished, mark_edits
+from gristmill.stages.drops import Drops, apply_drops
+from gristmill.stages.tables import batches_of, document_schema, dropped_schema, table_writer
+from gristmill.stages.work import Facts
+
+
+@dataclass(frozen=True)
+class LinesJob:
+    """Writes WORK/lines/NUMBER.parquet: document, line and hash of each line that may be a repetition."""
+
+    texts: Path
+    upstream: str
+    lines: Lines
+    number: int
+    folder: Path
+    size: int
+
+    @property
+    def marker(self) -> Path:
+        return self.folder / f"{self.number:08x}.json"
+
+    @property
+    def outputs(self) -> list[Path]:
+        return [self.marker.with_suffix(".parquet")]
+
+    @property
+    def depends(self) -> Any:
+        return ["lines", self.upstream, content(self.lines)]
+
+    def __call__(self) -> Facts:
+        batches = (Documents(batch) for batch in batches_of(self.texts, ["doc", "id", "text"]))
+        write_line_hashes((line_hashes(documents, self.lines) for documents in batches), self.outputs[0])
+        return {}
+
+
+@dataclass(frozen=True)
+class TrimJob:
+    """Writes the texts of a unit anew, in WORK/trim, without the documents and lines that wide work has dropped."""
+
+    texts: Path
+    upstream: str
+    drops: tuple[Drops, ...]
+    repeated: tuple[Path, ...]
+    repeated_fingerprint: str
+    lines: Lines
+    bit: int
+    fields: tuple[str, ...]
+    number: int
+    folder: Path
+    size: int
+
+    @property
+    def marker(self) -> Path:
+        return self.folder / f"{self.number:08x}.json"
+
+    @property
+    def outputs(self) -> list[Path]:
+        return [self.marker.with_suffix(suffix) for suffix in (".parquet", ".dropped.parquet")]
+
+    @property
+    def depends(self) -> Any:
+        drops = [drops.fingerprint for drops in self.drops]
+        return ["trim", self.upstream, drops, self.repeated_fingerprint, content(self.lines), self.bit]
+
+    def __call__(self) -> Facts:
+        ledger = Ledger()
+        drops = [drops.of_unit(self.number) for drops in self.drops]
+        removals = removals_of(self.number, self.repeated)
+        with (
+            table_writer(self.outputs[0], document_schema(self.fields)) as kept,
+            table_writer(self.outputs[1], dropped_schema()) as dropped,
+        ):
+            for batch in batches_of(self.texts):
+                documents = self._trimmed(apply_drops(Documents(batch), drops, ledger), removals, ledger)
+                kept.write_batch(finished(documents, kept.schema))
+                for table in ledger.take_dropped():
+                    dropped.write_table(table)
+        return ledger.facts
+
+    def _trimmed(self, documents: Documents, removals: Removals, ledger: Ledger) -> Documents:
+        """Documents without repeated lines; those that had no other line are dropped."""
+        judged = remove_lines(documents, removals, self.lines)
+        rows = ledger.drop(Lines.name, documents, judged)
+        after = mark_edits(documents, judged.documents or documents, self.bit)
+        after = after if rows is None else after.take(rows)
+        ledger.after(Lines.name, after)
+        return after

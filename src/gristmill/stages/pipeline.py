@@ -1,0 +1,332 @@
+"""From units to a manifest: which jobs and queries a recipe asks for, in which order, and what each stands on."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gristmill.core.errors import SourceError
+from gristmill.core.hashing import fingerprint
+from gristmill.core.options import content
+from gristmill.core.paths import write_atomic
+from gristmill.core.progress import Progress
+from gristmill.curate.base import Rule
+from gristmill.curate.dedup.duplicates import near_duplicates
+from gristmill.curate.dedup.exact import Exact, exact_duplicates
+from gristmill.curate.dedup.lines import Lines, repeated_lines
+from gristmill.curate.dedup.near import Near
+from gristmill.curate.dedup.units import NearUnit
+from gristmill.engine.base import Engine
+from gristmill.recipe import Recipe, SourceOptions
+from gristmill.sources.units import Unit
+from gristmill.stages.account import DROPPED, FUNNEL, Funnel, write_dropped
+from gristmill.stages.curate import CurateJob, Curation, inputs_fingerprint
+from gristmill.stages.drops import Drops
+from gristmill.stages.evaluations import Evaluations
+from gristmill.stages.lines import LinesJob, TrimJob
+from gristmill.stages.order import MixOrder, Share, mixed, shares, shuffled
+from gristmill.stages.shards import ShardJob, plan_shards
+from gristmill.stages.sign import SignJob
+from gristmill.stages.tokens import Encoding, TokensJob, encoded_schema
+from gristmill.stages.work import UNITS_A_SOURCE, Done, Job, complete, read_marker
+from gristmill.store.manifest import SPLITS, ShardEntry
+
+# How wide steps are called while they run; what a query has done of its work cannot be known.
+_SAID = {"id": "checking ids", "exact": "finding equal documents", "near": "finding near duplicates",
+         "kept-ids": "naming duplicates", "layout": "ordering documents"}  # fmt: skip
+
+if TYPE_CHECKING:
+    from gristmill.tokenize.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A unit on its way: where its texts are now, what they stand on, and what has left it so far."""
+
+    number: int
+    source: SourceOptions
+    size: int
+    texts: Path = Path()
+    fingerprint: str = ""
+    dropped: tuple[Path, ...] = ()
+
+    def moved(self, job: Job, done: Done) -> Piece:
+        """The unit after a pass that wrote its texts anew."""
+        texts, gone = job.marker.with_suffix(".parquet"), job.marker.with_suffix(".dropped.parquet")
+        return replace(self, texts=texts, fingerprint=done.fingerprint, dropped=(*self.dropped, gone))
+
+
+@dataclass
+class Pipeline:
+    """One run of a recipe in a work folder."""
+
+    recipe: Recipe
+    engine: Engine
+    work: Path
+    progress: Progress
+    funnel: Funnel = field(init=False)
+    pieces: list[Piece] = field(default_factory=list)
+    drops: list[Drops] = field(default_factory=list)
+    applied: list[Drops] = field(default_factory=list)
+    curated: list[Path] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.funnel = Funnel([source.name for source in self.recipe.sources])
+        evaluations = self.recipe.decontaminate
+        self._evaluations = Evaluations.of(evaluations) if evaluations else None
+        self.curation = Curation(self.recipe.clean, self._rules(), self.recipe.on_error)
+
+    def _rules(self) -> tuple[Rule, ...]:
+        """The filters, and at their end the search for evaluations."""
+        filters = tuple(self.recipe.filters)
+        return (*filters, self._evaluations.rule(self.work, self.progress)) if self._evaluations else filters
+
+    @property
+    def recipe_content(self) -> dict[str, Any]:
+        """The recipe for the manifest, with the evaluations by name and checksum."""
+        return {**self.recipe.content, "decontaminate": self._evaluations.content if self._evaluations else None}
+
+    # narrow
+
+    def curate(self, units: Sequence[Unit]) -> None:
+        """Read, clean and judge every unit."""
+        numbers = _numbers(units, [source.name for source in self.recipe.sources])
+        sources = {source.name: source for source in self.recipe.sources}
+        jobs = [
+            CurateJob(unit, inputs_fingerprint(unit), (source := sources[unit.source]).layout, self.recipe.fields,
+                      self._keep_key(source), number, self.work / "curate", self.curation)
+            for unit, number in zip(units, numbers, strict=True)
+        ]  # fmt: skip
+        done = complete(self.engine, jobs, self.progress, "reading and filtering")
+        self.pieces = [
+            Piece(job.number, sources[job.unit.source], job.size).moved(job, result)
+            for job, result in zip(jobs, done, strict=True)
+        ]
+        self.curated = self._texts()
+        self._count(done)
+
+    def _keep_key(self, source: SourceOptions) -> int:
+        """What orders exact duplicates before their place does: the higher priority first, if a rule asks for it."""
+        by_priority = any(isinstance(rule, Exact) and rule.keep == "priority" for rule in self.recipe.dedup)
+        return -source.priority if by_priority else 0
+
+    def _count(self, done: Sequence[Done]) -> None:
+        for piece, result in zip(self.pieces, done, strict=True):
+            self.funnel.add(piece.source.name, result.facts)
+
+    # wide
+
+    def check_ids(self) -> None:
+        """Two documents with one id: an error, or, where errors are skipped, the first one stays."""
+        sql = """
+            SELECT later.doc, first.doc AS kept, later.id, first.path AS first_path, first.row AS first_row, later.path,
+                later.row
+            FROM documents AS later
+            JOIN (SELECT id_hash, MIN(doc) AS doc FROM documents GROUP BY id_hash HAVING COUNT(*) > 1) AS shared
+                ON later.id_hash = shared.id_hash
+            JOIN documents AS first ON first.doc = shared.doc AND first.id = later.id
+            WHERE later.doc <> first.doc ORDER BY later.doc"""
+        self._drop("id", "duplicate_id", [], lambda out: self.engine.query(sql, {"documents": self._texts()}, out))
+        if self.recipe.on_error == "raise":
+            _refuse_repeated_id(self.drops[-1].path)
+
+    def dedup(self) -> None:
+        """Run the recipe's dedup rules in its order."""
+        for rule in self.recipe.dedup:
+            match rule:
+                case Exact():
+                    self._exact()
+                case Lines():
+                    self._lines(rule)
+                case Near():
+                    self._near(rule)
+
+    def _exact(self) -> None:
+        self._drop(Exact.name, "duplicate", [], lambda out: exact_duplicates(
+            self.engine, self._texts(), self._gone(), out))  # fmt: skip
+
+    def _near(self, rule: Near) -> None:
+        priorities = {source.name: source.priority for source in self.recipe.sources}
+        jobs = [SignJob(piece.texts, piece.fingerprint, tuple(self.drops), rule, priorities, piece.number,
+                        self.work / "sign", piece.size) for piece in self.pieces]  # fmt: skip
+        signed = complete(self.engine, jobs, self.progress, "signing for near duplicates")
+        units = [NearUnit(job.number, job.marker.with_suffix(".parquet"), job.texts) for job in jobs]
+        gone = self._gone()
+
+        def find(out: Path) -> None:
+            result = near_duplicates(self.engine, units, rule, gone, out.parent / "steps", self.progress)
+            for alarm in result.alarms:
+                self.progress.note(alarm)
+            shutil.copyfile(result.evidence, out)
+
+        self._drop(Near.name, "near_duplicate", [content(rule), [done.fingerprint for done in signed]], find)
+
+    def _lines(self, rule: Lines) -> None:
+        """Drop lines that the corpus has seen; this writes the texts anew, and applies the drops so far."""
+        jobs = [LinesJob(piece.texts, piece.fingerprint, rule, piece.number, self.work / "lines", piece.size)
+                for piece in self.pieces]  # fmt: skip
+        hashed = complete(self.engine, jobs, self.progress, "hashing lines")
+        tables, gone, folder = [job.outputs[0] for job in jobs], self._gone(), self.work / "repeated-lines"
+        stands_on = fingerprint([[done.fingerprint for done in hashed], [drops.fingerprint for drops in self.drops]])
+        _fresh_folder(folder, stands_on)
+        repeated = repeated_lines(self.engine, tables, gone, folder, self.progress)
+        trims = [TrimJob(piece.texts, piece.fingerprint, tuple(self.drops), tuple(repeated), stands_on, rule,
+                         len(self.curation.steps), self.recipe.fields, piece.number, self.work / "trim", piece.size)
+                 for piece in self.pieces]  # fmt: skip
+        self._move(trims, "removing repeated lines")
+        self.applied, self.drops = [*self.applied, *self.drops], []
+
+    def _move(self, jobs: Sequence[Job], what: str) -> None:
+        """A pass that writes the texts of all units anew."""
+        done = complete(self.engine, jobs, self.progress, what)
+        self._count(done)
+        self.pieces = [piece.moved(job, result) for piece, job, result in zip(self.pieces, jobs, done, strict=True)]
+
+    def _drop(self, rule: str, reason: str, depends: Any, find: Callable[[Path], None]) -> None:
+        """Add what a wide rule drops to what the next pass over the texts applies."""
+        stands_on = [depends, [piece.fingerprint for piece in self.pieces], [drops.fingerprint for drops in self.drops]]
+        path, name = self._wide(rule, stands_on, find)
+        self.drops.append(Drops(rule, reason, path, name))
+
+    def _wide(self, name: str, depends: Any, make: Callable[[Path], None]) -> tuple[Path, str]:
+        """The Parquet file of a wide step and its fingerprint; made anew only if what it stands on has changed."""
+        folder, marker = self.work / name, self.work / f"{name}.json"
+        expected = fingerprint([name, depends])
+        out = folder / f"{name}.parquet"
+        if read_marker(marker, expected) is None:
+            _fresh_folder(folder, expected)
+            self.progress.start(_SAID.get(name, name), 1)
+            self.progress.advance(1)
+            make(out)
+            write_atomic(marker, f'{{"fingerprint": "{expected}", "facts": {{}}}}\n')
+        return out, expected
+
+    def _texts(self) -> list[Path]:
+        return [piece.texts for piece in self.pieces]
+
+    def _gone(self) -> list[Path]:
+        return [drops.path for drops in self.drops]
+
+    # tokens and shards
+
+    def tokenize(self, tokenizer: Tokenizer) -> None:
+        """Token ids of what is left."""
+        recipe = self.recipe
+        encoding = Encoding(recipe.tokenizer, recipe.eos, tokenizer.fingerprint, recipe.store.val_fraction,
+                            recipe.seed, (*self.curation.steps, Lines.name))  # fmt: skip
+        jobs = [TokensJob(piece.texts, piece.fingerprint, piece.dropped, tuple(self.drops), self.recipe.fields,
+                          piece.number, self.work / "tokens", encoding, piece.size)
+                for piece in self.pieces]  # fmt: skip
+        self._move(jobs, "tokenising")
+
+    def write(self, root: Path, dtype: str) -> dict[str, list[ShardEntry]]:
+        """The shards of both splits."""
+        files, upstream = self._layout()
+        if self.recipe.mix:
+            self._count_mix(files)
+        planned = plan_shards(files, self.recipe.store.tokens_per_shard)
+        jobs = [ShardJob(root, split, number, tuple(ranges), upstream, dtype, self.recipe.store.compression,
+                         self.work / "tokens", self.work / "shards") for split, number, ranges in planned]  # fmt: skip
+        done = complete(self.engine, jobs, self.progress, "writing shards")
+        entries: dict[str, list[ShardEntry]] = {split: [] for split in SPLITS}
+        for job, result in zip(jobs, done, strict=True):
+            entries[job.split].append(ShardEntry(**result.facts))
+        return entries
+
+    def write_account(self, root: Path, keep_texts: bool) -> None:
+        """`funnel.json`, and `dropped.parquet` with a row for each document that is not in the store."""
+        drops = [rule for rule in (*self.applied, *self.drops) if rule.count]
+        kept_ids = self._kept_ids(drops) if drops else None
+        write_dropped(root / DROPPED, [(piece.number, piece.dropped) for piece in self.pieces], kept_ids, keep_texts)
+        write_atomic(root / FUNNEL, json.dumps(self.funnel.rows(), indent=1) + "\n")
+
+    def _kept_ids(self, drops: Sequence[Drops]) -> Path:
+        """For each document that a wide rule dropped, the id of the one that stayed, here or in an index."""
+        named = {Near.name: "kept_id"}
+        parts = [f"SELECT doc, kept, {named.get(rule.rule, 'CAST(NULL AS VARCHAR(1))')} AS kept_id FROM {rule.rule}"
+                 for rule in drops]  # fmt: skip
+        sql = f"""SELECT drops.doc, COALESCE(drops.kept_id, kept.id) AS id FROM ({" UNION ALL ".join(parts)}) AS drops
+                  LEFT JOIN kept ON drops.kept = kept.doc ORDER BY drops.doc"""
+        tables = {"kept": self.curated, **{rule.rule: [rule.path] for rule in drops}}
+        path, _ = self._wide("kept-ids", [rule.fingerprint for rule in drops],
+                             lambda out: self.engine.query(sql, tables, out))  # fmt: skip
+        return path
+
+    def _layout(self) -> tuple[list[Path], str]:
+        """The files whose rows, one after the other, are the documents of the store in order."""
+        stands_on = [piece.fingerprint for piece in self.pieces]
+        if not (self.recipe.mix or self.recipe.shuffle):
+            return self._texts(), fingerprint(stands_on)
+        depends = [stands_on, self.recipe.content["mix"], self.recipe.shuffle, self.recipe.seed]
+        path, name = self._wide("layout", depends, self._mix if self.recipe.mix else self._shuffle)
+        return [path], name
+
+    def _shuffle(self, out: Path) -> None:
+        shuffled(self.engine, self._texts(), out)
+
+    def _mix(self, out: Path) -> None:
+        mix = self.recipe.mix
+        assert mix is not None
+        order = MixOrder(mix.unit, self.recipe.shuffle, self.recipe.seed, encoded_schema(self.recipe.fields).names)
+        mixed(self.engine, self._texts(), self.shares(), order, out)
+
+    def _count_mix(self, layout: Sequence[Path]) -> None:
+        """Tell the funnel what the mix took, and how often each source is in it."""
+        import pyarrow.parquet as pq
+
+        sql = """SELECT source, CASE WHEN val THEN 'val' ELSE 'train' END AS split, COUNT(*) AS documents,
+                 CAST(SUM(bytes) AS BIGINT) AS bytes, CAST(SUM(length) AS BIGINT) AS tokens
+                 FROM layout GROUP BY source, val ORDER BY source, val"""
+        out = self.work / "mix-counts.parquet"
+        self.engine.query(sql, {"layout": layout}, out)
+        ends = pq.read_table(out).to_pylist()
+        self.funnel.mix([_share_facts(share, ends) for share in self.shares()], ends)
+
+    def shares(self) -> list[Share]:
+        """What the recipe's mix takes of each source."""
+        mix = self.recipe.mix
+        assert mix is not None
+        return shares(mix, {source.name: self.funnel.left(source.name, mix.unit) for source in self.recipe.sources})
+
+
+def _share_facts(share: Share, ends: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What a mix took of a source."""
+    own = [row for row in ends if row["source"] == share.source]
+    sums = {unit: sum(row[unit] for row in own) for unit in ("documents", "bytes", "tokens")}
+    return {"source": share.source, **sums, "times": share.times}
+
+
+def _refuse_repeated_id(path: Path) -> None:
+    """Name the first id that two documents have, and where they are."""
+    import pyarrow.parquet as pq
+
+    for row in pq.read_table(path).slice(0, 1).to_pylist():
+        raise SourceError(
+            f"The id {row['id']!r} is in {row['first_path']} ({row['first_row']:,}) and again in {row['path']} "
+            f"({row['row']:,}): give each document its own id, or say --on-error skip to keep the first."
+        )
+
+
+def _numbers(units: Sequence[Unit], sources: Sequence[str]) -> list[int]:
+    """A number each unit: its source's ordinal and its place there."""
+    seen = dict.fromkeys(sources, 0)
+    numbers = []
+    for unit in units:
+        numbers.append(sources.index(unit.source) * UNITS_A_SOURCE + seen[unit.source])
+        seen[unit.source] += 1
+        if seen[unit.source] > UNITS_A_SOURCE:
+            raise SourceError(f"Source {unit.source!r} has more than {UNITS_A_SOURCE:,} units: split it in two.")
+    return numbers
+
+
+def _fresh_folder(folder: Path, expected: str) -> None:
+    """A folder for a step's own files: what a killed run left there is used if it stood on the same things."""
+    stands_on = folder / "stands-on"
+    if not stands_on.exists() or stands_on.read_text() != expected:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        write_atomic(stands_on, expected)

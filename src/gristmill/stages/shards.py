@@ -1,0 +1,187 @@
+"""Units of tokens to shards: which documents each shard holds is arithmetic on their lengths, then each is one job."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gristmill.curate.documents import Ints, Mask
+from gristmill.stages.work import Facts
+from gristmill.store.format import check_dtype
+from gristmill.store.manifest import SPLITS
+from gristmill.store.seekable import library_versions
+from gristmill.store.writer import ShardWriter, shard_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Tokens gathered at a time: 64 MiB at most, of whole documents.
+_CHUNK_TOKENS = 1 << 24
+_PLACES = ("doc", "bytes", "unit", "start", "length", "val", "shuffle")
+
+
+@dataclass(frozen=True)
+class Range:
+    """Rows of a layout file: documents in the order of the store, of both splits."""
+
+    file: Path
+    first: int
+    stop: int
+
+
+@dataclass
+class _Filling:
+    """The shard of a split that takes the next document."""
+
+    split: str
+    number: int = 0
+    tokens: int = 0
+    ranges: list[Range] = field(default_factory=list)
+
+
+def plan_shards(files: Sequence[Path], tokens_per_shard: int) -> list[tuple[str, int, list[Range]]]:
+    """Split, number and rows of each shard: a shard is closed by the first document that does not fit.
+
+    A document longer than a shard gets one of its own.
+    """
+    shards: list[tuple[str, int, list[Range]]] = []
+    filling = {split: _Filling(split) for split in SPLITS}
+    for file in files:
+        for first, lengths, val in _lengths(file):
+            for split, rows in (("train", np.flatnonzero(~val)), ("val", np.flatnonzero(val))):
+                shards += _fill(filling[split], file, first + rows, lengths[rows], tokens_per_shard)
+    last = [(shard.split, shard.number, shard.ranges) for shard in filling.values() if shard.ranges]
+    return sorted(shards + last, key=lambda shard: (SPLITS.index(shard[0]), shard[1]))
+
+
+def _lengths(file: Path) -> Iterator[tuple[int, Ints, Mask]]:
+    """First row, lengths and split of each row group."""
+    import pyarrow.parquet as pq
+
+    first = 0
+    with pq.ParquetFile(file) as opened:
+        for group in range(opened.num_row_groups):
+            table = opened.read_row_group(group, columns=["length", "val"], use_threads=False)
+            yield first, table.column("length").to_numpy(), table.column("val").to_numpy()
+            first += len(table)
+
+
+def _fill(shard: _Filling, file: Path, rows: Ints, lengths: Ints, limit: int) -> Iterator[tuple[str, int, list[Range]]]:
+    """Put documents into the open shard, giving out each that is full."""
+    ends = np.cumsum(lengths)
+    done = 0
+    while done < len(rows):
+        before = int(ends[done - 1]) if done else 0
+        stop = int(np.searchsorted(ends, before + limit - shard.tokens, side="right"))
+        if stop <= done and shard.tokens:
+            yield shard.split, shard.number, shard.ranges
+            shard.number, shard.tokens, shard.ranges = shard.number + 1, 0, []
+            continue
+        stop = max(stop, done + 1)
+        _extend(shard.ranges, Range(file, int(rows[done]), int(rows[stop - 1]) + 1))
+        shard.tokens += int(ends[stop - 1]) - before
+        done = stop
+
+
+def _extend(ranges: list[Range], new: Range) -> None:
+    """Add rows, as one range with the last where both lie in one file: rows between them are of the other split."""
+    if ranges and ranges[-1].file == new.file:
+        new = Range(new.file, ranges.pop().first, new.stop)
+    ranges.append(new)
+
+
+@dataclass(frozen=True)
+class ShardJob:
+    """Writes one shard of the store with its side files; its marker holds the manifest's entry."""
+
+    root: Path
+    split: str
+    number: int
+    ranges: tuple[Range, ...]
+    upstream: str
+    dtype: str
+    compression: str
+    tokens: Path
+    folder: Path
+    size: int = 1
+
+    @property
+    def marker(self) -> Path:
+        return self.folder / f"{self.split}-{self.number:05d}.json"
+
+    @property
+    def outputs(self) -> list[Path]:
+        return [self.root / self._name]
+
+    @property
+    def _name(self) -> str:
+        return shard_name(self.split, self.number, self.compression)
+
+    @property
+    def depends(self) -> Any:
+        rows = [(part.file.name, part.first, part.stop) for part in self.ranges]
+        packed = library_versions() if self.compression == "zstd" else {}
+        return ["shard", self.split, self.number, rows, self.upstream, self.dtype, packed]
+
+    def __call__(self) -> Facts:
+        writer = ShardWriter(self.root, self._name, check_dtype(self.dtype))
+        try:
+            for table in self._tables():
+                lengths = table.column("length").to_numpy()
+                kept = [name for name in table.column_names if name not in _PLACES]
+                writer.add(gather(self.tokens, table, np.dtype(self.dtype)), lengths, table.select(kept))
+            return vars(writer.finish())
+        finally:
+            writer.abandon()
+
+    def _tables(self) -> Iterator[pa.Table]:
+        """The shard's documents, as many at a time as 16 M tokens."""
+        for part in self.ranges:
+            for table in rows_between(part.file, part.first, part.stop):
+                own = table.filter(_is_split(table, self.split))
+                ends = np.cumsum(own.column("length").to_numpy())
+                cuts = np.searchsorted(ends, np.arange(_CHUNK_TOKENS, int(ends[-1]) if len(ends) else 0, _CHUNK_TOKENS))
+                edges = np.unique([0, *cuts, len(own)])
+                yield from (own.slice(a, b - a) for a, b in itertools.pairwise(edges.tolist()))
+
+
+def _is_split(table: pa.Table, split: str) -> Any:
+    import pyarrow.compute as pc
+
+    return table.column("val") if split == "val" else pc.invert(table.column("val"))
+
+
+def rows_between(file: Path, first: int, stop: int) -> Iterator[pa.Table]:
+    """The rows [first, stop) of a Parquet file, by row groups."""
+    import pyarrow.parquet as pq
+
+    at = 0
+    with pq.ParquetFile(file) as opened:
+        for group in range(opened.num_row_groups):
+            rows = opened.metadata.row_group(group).num_rows
+            low, high = max(first - at, 0), min(stop - at, rows)
+            if low < high:
+                yield opened.read_row_group(group, use_threads=False).slice(low, high - low)
+            at += rows
+
+
+def gather(folder: Path, table: pa.Table, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """The tokens of these documents end to end; each unit's file is opened once, and runs are copied whole."""
+    unit, start, length = (table.column(name).to_numpy() for name in ("unit", "start", "length"))
+    place = np.cumsum(length) - length
+    out = np.empty(int(length.sum()), dtype)
+    follows = (unit[1:] == unit[:-1]) & (start[1:] == start[:-1] + length[:-1])
+    heads = np.flatnonzero(np.concatenate([[True], ~follows])) if len(unit) else np.zeros(0, np.int64)
+    sizes = np.diff(np.append(place[heads], len(out)))
+    for number in np.unique(unit[heads]):
+        tokens = np.memmap(folder / f"{number:08x}.bin", dtype, mode="r")
+        for head in np.flatnonzero(unit[heads] == number).tolist():
+            row, size = heads[head], sizes[head]
+            out[place[row] : place[row] + size] = tokens[start[row] : start[row] + size]
+    return out

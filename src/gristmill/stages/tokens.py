@@ -1,0 +1,206 @@
+"""The last pass over texts: what is left of a unit to token ids; of what was dropped, the tokens are counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gristmill.core.hashing import derive_key, mix64_array
+from gristmill.core.paths import atomic_file
+from gristmill.curate.base import KEEP, Verdict
+from gristmill.curate.documents import Documents, Ints
+from gristmill.stages.curate import Ledger
+from gristmill.stages.drops import Drops, apply_drops
+from gristmill.stages.tables import batches_of, dropped_schema, table_writer
+from gristmill.stages.work import Facts
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from gristmill.tokenize.tokenizer import Tokenizer
+
+TOKENIZE = "tokenize"
+# Shuffle keys are numbers of 62 bits, so that two of them can be added.
+SHUFFLE_KEYS = 1 << 62
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """The tokenizer, by what loads it in a worker, and what splits and orders its documents."""
+
+    tokenizer: str
+    eos: int | None
+    fingerprint: str
+    val_fraction: float
+    seed: int
+    steps: Sequence[str]
+
+    @property
+    def content(self) -> Any:
+        return [self.fingerprint, self.eos, self.val_fraction, self.seed, list(self.steps)]
+
+
+@dataclass(frozen=True)
+class TokensJob:
+    """Writes WORK/tokens/NUMBER.bin (ids end to end) and NUMBER.parquet (a row each document of it)."""
+
+    texts: Path
+    upstream: str
+    dropped: tuple[Path, ...]
+    drops: tuple[Drops, ...]
+    fields: tuple[str, ...]
+    number: int
+    folder: Path
+    encoding: Encoding
+    size: int
+
+    @property
+    def marker(self) -> Path:
+        return self.folder / f"{self.number:08x}.json"
+
+    @property
+    def outputs(self) -> list[Path]:
+        return [self.marker.with_suffix(suffix) for suffix in (".bin", ".parquet", ".dropped.parquet")]
+
+    @property
+    def depends(self) -> Any:
+        return ["tokens", self.upstream, [drops.fingerprint for drops in self.drops], self.encoding.content]
+
+    def __call__(self) -> Facts:
+        ledger = Ledger()
+        splits = {"train": Counter[str](), "val": Counter[str]()}
+        tokenizer = _tokenizer(self.encoding.tokenizer, self.encoding.eos)
+        gone = self.marker.with_suffix(".dropped.parquet")
+        schema = encoded_schema(self.fields)
+        with (
+            atomic_file(self.marker.with_suffix(".bin")) as tokens,
+            table_writer(self.marker.with_suffix(".parquet"), schema) as rows,
+            table_writer(gone, dropped_schema()) as dropped,
+        ):
+            start = 0
+            for documents in self._kept(ledger):
+                encoded = _encode(documents, tokenizer, ledger)
+                rows.write_batch(self._rows(encoded, start, splits, schema))
+                start += encoded.write(tokens)
+                for table in ledger.take_dropped():
+                    dropped.write_table(table)
+        lost = _count_dropped((*self.dropped, gone), tokenizer)
+        return {**ledger.facts, "splits": splits, "tokens_dropped": lost}
+
+    def _kept(self, ledger: Ledger) -> Iterator[Documents]:
+        drops = [drops.of_unit(self.number) for drops in self.drops]
+        for batch in batches_of(self.texts):
+            yield apply_drops(Documents(batch), drops, ledger)
+
+    def _rows(self, encoded: _Encoded, start: int, splits: dict[str, Counter[str]], schema: pa.Schema) -> Any:
+        """The rows of a batch; which split each goes to, and its place if the store is shuffled."""
+        import pyarrow as pa
+
+        batch = encoded.documents.batch
+        held_out = is_val(batch.column("hash_lo").to_numpy(), self.encoding.val_fraction, self.encoding.seed)
+        sizes = batch.column("bytes").to_numpy()
+        for split, rows in (("train", ~held_out), ("val", held_out)):
+            found = {"documents": rows.sum(), "bytes": sizes[rows].sum(), "tokens": encoded.lengths[rows].sum()}
+            splits[split].update({name: int(count) for name, count in found.items()})
+        columns = {
+            "content_hash": batch.column("hash_lo"),
+            "edits": _names(batch.column("edits").to_numpy(), self.encoding.steps),
+            "start": pa.array(start + np.cumsum(encoded.lengths) - encoded.lengths),
+            "length": pa.array(encoded.lengths),
+            "unit": pa.array(np.full(len(batch), self.number)),
+            "val": pa.array(held_out),
+            "shuffle": pa.array(_keys(batch.column("doc").to_numpy(), derive_key(self.encoding.seed, "shuffle"))),
+        }
+        made = [columns[name] if name in columns else batch.column(name) for name in schema.names]
+        return pa.RecordBatch.from_arrays(made, schema=schema)
+
+
+@dataclass(frozen=True)
+class _Encoded:
+    """Documents that have tokens, with them."""
+
+    documents: Documents
+    tokens: npt.NDArray[Any]
+    lengths: Ints
+
+    def write(self, file: IO[bytes]) -> int:
+        file.write(np.ascontiguousarray(self.tokens).data)
+        return len(self.tokens)
+
+
+def _encode(documents: Documents, tokenizer: Tokenizer, ledger: Ledger) -> _Encoded:
+    """Tokens of documents; those without any are dropped."""
+    from gristmill.tokenize.encode import encode_batch
+
+    column = encode_batch(documents.batch, tokenizer).column("tokens")
+    lengths = np.diff(column.offsets.to_numpy())
+    codes = np.where(lengths > 0, KEEP, 0).astype(np.int16)
+    rows = ledger.drop(TOKENIZE, documents, Verdict(("no_tokens",), codes))
+    kept = documents if rows is None else documents.take(rows)
+    ledger.after(TOKENIZE, kept)
+    return _Encoded(kept, column.flatten().to_numpy(), lengths[lengths > 0])
+
+
+@lru_cache(maxsize=1)
+def _tokenizer(name: str, eos: int | None) -> Tokenizer:
+    """The worker's tokenizer, loaded and checked once a process."""
+    from gristmill.tokenize.tokenizer import load_tokenizer
+
+    return load_tokenizer(name, eos=eos)
+
+
+def _count_dropped(files: Sequence[Path], tokenizer: Tokenizer) -> dict[str, int]:
+    """Tokens of the documents that each rule dropped, EOS included, as their texts stood when they left."""
+    from gristmill.tokenize.encode import encode_batch
+
+    counts: Counter[str] = Counter()
+    for batch in (batch for file in files for batch in batches_of(file, ["rule", "text"])):
+        if len(batch):
+            lengths = np.diff(encode_batch(batch, tokenizer).column("tokens").offsets.to_numpy())
+            rules = batch.column("rule").to_numpy(zero_copy_only=False)
+            for rule in dict.fromkeys(rules):
+                counts[rule] += int(lengths[rules == rule].sum())
+    return dict(counts)
+
+
+def encoded_schema(fields: Sequence[str]) -> pa.Schema:
+    """A row each document with tokens: what goes to `.docs.parquet`, and where its tokens lie until then."""
+    import pyarrow as pa
+
+    numbers = ("bytes", "content_hash", "unit", "start", "length", "shuffle")
+    names = [("doc", pa.int64()), *((name, pa.string()) for name in ("id", "source", "path")), ("row", pa.int64()),
+             *((name, pa.int64()) for name in numbers), ("edits", pa.string()), ("val", pa.bool_())]  # fmt: skip
+    return pa.schema([*names, *((name, pa.string()) for name in fields)])
+
+
+def is_val(hashes: Ints, fraction: float, seed: int) -> npt.NDArray[np.bool_]:
+    """Whether documents with these content hashes belong to val: equal texts always fall on the same side."""
+    places = _mixed(hashes, derive_key(seed, "val")) >> np.uint64(11)
+    return np.asarray(places < np.uint64(int(fraction * 2**53)))
+
+
+def _keys(docs: Ints, key: int) -> Ints:
+    """A number each document: sorting by it shuffles."""
+    return (_mixed(docs, key) % np.uint64(SHUFFLE_KEYS)).view(np.int64)
+
+
+def _mixed(values: Ints, key: int) -> npt.NDArray[np.uint64]:
+    return mix64_array(np.ascontiguousarray(values).view(np.uint64) ^ np.uint64(key))
+
+
+def _names(edits: npt.NDArray[np.int32], steps: Sequence[str]) -> Any:
+    """The steps that edited each document, joined by commas."""
+    import pyarrow as pa
+
+    marks, places = np.unique(edits, return_inverse=True)
+    names = [",".join(step for bit, step in enumerate(steps) if mark >> bit & 1) for mark in marks.tolist()]
+    return pa.DictionaryArray.from_arrays(pa.array(places.astype(np.int32)), pa.array(names, pa.string())).cast(
+        pa.string()
+    )

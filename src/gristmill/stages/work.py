@@ -1,0 +1,95 @@
+"""Jobs and their markers: what is finished says so, with the fingerprint of all that it depends on.
+
+WORK/curate/00000003.parquet     what the job made
+WORK/curate/00000003.json        its marker, written last: fingerprint and figures
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from gristmill.core.hashing import fingerprint
+from gristmill.core.paths import write_atomic
+from gristmill.core.progress import Progress
+from gristmill.engine.base import Engine
+
+Facts = dict[str, Any]
+
+# A unit's number is its source's ordinal and its place there, so that a source that grows does not move the others.
+UNITS_A_SOURCE = 1 << 20
+ROWS_A_UNIT = 1 << 32
+
+
+class Job(Protocol):
+    """One unit of work: called in a worker, it writes its files and returns its figures."""
+
+    @property
+    def marker(self) -> Path: ...
+    @property
+    def outputs(self) -> Sequence[Path]:
+        """The files it leaves: one that is gone means that the job is not done."""
+
+    @property
+    def depends(self) -> Any:
+        """All that its files depend on, as a JSON value."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of input, for progress."""
+
+    def __call__(self) -> Facts: ...
+
+
+@dataclass(frozen=True)
+class Done:
+    """A finished job: its figures, and what those who stand on it depend on."""
+
+    facts: Facts
+    fingerprint: str
+
+
+def complete(engine: Engine, jobs: Sequence[Job], progress: Progress, what: str) -> list[Done]:
+    """Do the jobs that are not done yet; the results of all, in order."""
+    progress.start(what, sum(job.size for job in jobs))
+    found = [_finished(job) for job in jobs]
+    fresh = _fresh(engine, [job for job, done in zip(jobs, found, strict=True) if done is None])
+    results = []
+    for job, done in zip(jobs, found, strict=True):
+        results.append(done or next(fresh))
+        progress.advance(job.size)
+    return results
+
+
+def _finished(job: Job) -> Done | None:
+    """A job's result, if all of its files are there."""
+    done = read_marker(job.marker, fingerprint(job.depends))
+    return done if done and all(path.exists() for path in job.outputs) else None
+
+
+def _fresh(engine: Engine, jobs: Sequence[Job]) -> Iterator[Done]:
+    yield from engine.map(perform, jobs)
+
+
+def perform(job: Job) -> Done:
+    """Do a job and say so."""
+    done = Done(job(), fingerprint(job.depends))
+    write_atomic(job.marker, json.dumps({"fingerprint": done.fingerprint, "facts": done.facts}) + "\n")
+    return done
+
+
+def read_marker(marker: Path, expected: str) -> Done | None:
+    """A finished job, or None where there is none or it stood on other things."""
+    try:
+        values = json.loads(marker.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+    return Done(values["facts"], expected) if values["fingerprint"] == expected else None
+
+
+def first_doc(unit: int) -> int:
+    """The number of a unit's first document; the next unit's is 2^32 higher."""
+    return unit * ROWS_A_UNIT

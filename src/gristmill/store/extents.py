@@ -1,0 +1,68 @@
+"""What compiled loops read of compressed shards: the frames that a group of batches touches, as shards of their own.
+
+A loop over a shard table does not care whether a shard is a mapped file or a decompressed frame in memory. So the table
+of a group is made of *extents*: each frame of a compressed shard is one, and so is a whole plain shard. Those that are
+touched stand in order; between them are gaps with address 0, which nothing reads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gristmill.store.files import Ints
+from gristmill.store.format import FRAME_TOKENS
+from gristmill.store.frames import Frames
+
+if TYPE_CHECKING:
+    from gristmill.store.table import Table
+
+
+class Extents:
+    """The shards of a table, the `compressed` ones among them cut into frames."""
+
+    def __init__(self, table: Table, compressed: npt.NDArray[np.bool_]) -> None:
+        self._table, self._compressed = table, compressed
+        tokens = np.diff(table.starts)
+        self._lengths = np.where(compressed, FRAME_TOKENS, np.maximum(tokens, 1))
+        counts = -(-tokens // self._lengths)
+        self._firsts = np.append(0, np.cumsum(counts))
+        self.frames = Frames(table.bins, tokens, table.itemsizes)
+
+    @contextlib.contextmanager
+    def leased(self, positions: Ints, lengths: Ints) -> Iterator[tuple[Any, ...]]:
+        """The shard table of the pieces [positions, + lengths), whose shards must be mapped."""
+        table = self._table
+        extents = _distinct(self._holding(positions), self._holding(positions + np.maximum(lengths, 1) - 1))
+        shards = np.searchsorted(self._firsts, extents, side="right") - 1
+        places = extents - self._firsts[shards]
+        starts = table.starts[shards] + places * self._lengths[shards]
+        ends = np.minimum(starts + self._lengths[shards], table.starts[shards + 1])
+        packed, addresses = self._compressed[shards], table.bins.addresses[shards] + table.headers[shards]
+        with self.frames.leased(shards[packed], places[packed]) as unpacked:
+            addresses[packed] = unpacked
+            headers = np.zeros(2 * len(extents), dtype=np.int64)
+            itemsizes = np.repeat(table.itemsizes[shards], 2)
+            yield _interleaved(starts, ends), _interleaved(addresses, headers[::2]), headers, itemsizes
+
+    def _holding(self, positions: Ints) -> Ints:
+        """The extent of each position."""
+        shards = np.searchsorted(self._table.starts, positions, side="right") - 1
+        inside = positions - self._table.starts[shards]
+        extents: Ints = self._firsts[shards] + inside // self._lengths[shards]
+        return extents
+
+
+def _distinct(first: Ints, last: Ints) -> Ints:
+    """All numbers of the ranges first[i] to last[i], both included, once and in rising order."""
+    counts = last - first + 1
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.unique(np.repeat(first, counts) + within)
+
+
+def _interleaved(even: Ints, odd: Ints) -> Ints:
+    return np.stack([even, odd], axis=1).ravel()

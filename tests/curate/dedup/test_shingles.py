@@ -1,0 +1,140 @@
+"""Shingles, signatures and similarities against their definitions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gristmill.core.errors import ConfigError
+from gristmill.core.hashing import derive_key
+from gristmill.curate.dedup.near import Near, permutations, sign
+from gristmill.curate.dedup.sets import Sets, shingle_sets, write_sets
+
+# Letters with and without case, marks, digits, blanks, and scripts without spaces.
+TEXT = st.text(st.sampled_from("aAbB1é İßΣд, .-\n\u0301漢字かなไทย\u0e31\U00020000😀\x00"), max_size=40)
+
+
+@given(texts=st.lists(TEXT, max_size=5), ngram=st.integers(1, 6), unit=st.sampled_from(["word", "char"]))
+@settings(max_examples=300)
+def test_sets_have_a_hash_for_each_distinct_shingle(
+    make_batch: Any, shingles: Any, texts: list[str], ngram: int, unit: Any
+) -> None:
+    hashes, ends = shingle_sets(make_batch(texts), Near(ngram=ngram, unit=unit))
+    for i, text in enumerate(texts):
+        found, expected = hashes[ends[i] : ends[i + 1]], shingles(text, ngram, unit)
+        assert len(found) == len(expected) and np.all(found[1:] > found[:-1])
+        # Equal shingles of different texts have equal hashes: unions and intersections have the right sizes.
+        for other in range(i):
+            shared = np.intersect1d(found, hashes[ends[other] : ends[other + 1]])
+            assert len(shared) == len(expected & shingles(texts[other], ngram, unit))
+
+
+@given(texts=st.lists(TEXT, max_size=5), unit=st.sampled_from(["word", "char"]))
+def test_keys_are_of_the_minimum_over_the_set(make_batch: Any, texts: list[str], unit: Any) -> None:
+    options = Near(permutations=8, bands=8, rows=1, ngram=2, unit=unit)
+    documents = make_batch(texts)
+    signed = sign(documents, options, {})
+    hashes, ends = shingle_sets(documents, options)
+    keys, odds = permutations(8, 0).astype(np.uint64)
+    minima = {}
+    for row, doc in enumerate(signed["doc"].to_pylist()):
+        low = hashes[ends[doc] : ends[doc + 1]] & np.uint64(0xFFFFFFFF)
+        for band in range(8):
+            least = int((((low ^ keys[band]) * odds[band]) & np.uint64(0xFFFFFFFF)).min())
+            # Equal minima give equal keys, different ones different keys.
+            key = signed[f"key_{band:02d}"][row].as_py()
+            assert minima.setdefault((band, least), key) == key
+    assert len(set(minima.values())) == len(minima)
+    assert signed["doc"].to_pylist() == [i for i in range(len(texts)) if ends[i] < ends[i + 1]]
+
+
+def test_signatures_do_not_depend_on_the_batch(make_batch: Any, texts_of: Any) -> None:
+    texts = [*texts_of(20), "", "short", " ".join(str(i) for i in range(10_000))]
+    whole = sign(make_batch(texts), Near(), {}).to_pydict()
+    for i, row in enumerate(zip(*list(whole.values())[1:], strict=True)):
+        text = texts[whole["doc"][i]]
+        alone = sign(make_batch([text]), Near(), {}).to_pydict()
+        assert list(row) == [column[0] for column in list(alone.values())[1:]]
+
+
+def test_minima_agree_as_often_as_the_similarity_says(make_batch: Any, jaccard: Any) -> None:
+    words = [f"w{i}" for i in range(2000)]
+    left, right = " ".join(words), " ".join(words[:1400])
+    rows = sign(make_batch([left, right]), Near(permutations=2048, bands=2048, rows=1), {})
+    agree = np.mean([rows[name][0] == rows[name][1] for name in rows.schema.names[2:]])
+    # 2,048 permutations: a standard error of 0.010.
+    assert abs(agree - jaccard(left, right)) < 0.035
+
+
+def test_golden_keys(make_batch: Any) -> None:
+    """Saved indexes hold these numbers: they may only change together with index.VERSION."""
+    texts = ["The quick brown fox jumps over the lazy dog.", "das ist kurz", "吾輩は猫である。名前はまだ無い。", "Ünï1"]
+    rows = sign(make_batch(texts), Near(), {})
+    assert rows["key_00"].to_pylist() == GOLDEN_00
+    assert rows["key_15"].to_pylist() == GOLDEN_15
+    by_characters = sign(make_batch(texts), Near(unit="char", ngram=3, seed=7, permutations=64), {})
+    assert by_characters["key_00"].to_pylist() == GOLDEN_CHARACTERS
+
+
+GOLDEN_00 = [5286956888480095605, -7601749825501030459, 2137015872236908800, -7594989830735622134]
+GOLDEN_15 = [-4791992873824832429, 571548939990146575, -7340548591952134554, -906055817388173149]
+GOLDEN_CHARACTERS = [-5128477665825941842, 1348260804348608417, 6820794620935378313, 1952095497757268071]
+
+
+def test_permutations_come_from_the_seed() -> None:
+    table = permutations(4, 3)
+    assert table[0, 2] == derive_key(3, "minhash key", 2) >> 32
+    assert np.all(table[1] % 2 == 1)
+    assert not np.array_equal(table, permutations(4, 4))
+
+
+@pytest.mark.parametrize(
+    ("options", "shape"),
+    [
+        (Near(), (16, 8)),
+        (Near(threshold=0.95), (8, 16)),
+        (Near(threshold=0.5), (64, 2)),
+        (Near(threshold=1.0), (1, 128)),
+        (Near(bands=9, rows=13), (9, 13)),
+        (Near(bands=20), (20, 6)),
+        (Near(rows=16), (8, 16)),
+    ],
+)
+def test_bands_follow_the_threshold(options: Near, shape: tuple[int, int]) -> None:
+    assert options.shape == shape
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"threshold": 0}, {"threshold": 1.1}, {"threshold": 0.01}, {"unit": "line"}, {"keep": "last"}, {"ngram": 0},
+        {"permutations": 0}, {"max_bucket": 1}, {"bands": 0}, {"bands": 20, "rows": 7},
+    ],
+)  # fmt: skip
+def test_options_are_checked(wrong: Any) -> None:
+    with pytest.raises(ConfigError, match="near"):
+        Near(**wrong)
+
+
+def test_sets_are_found_in_their_file(make_batch: Any, texts_of: Any, tmp_path: Path) -> None:
+    from gristmill.curate.dedup.pair_kernels import similarities
+
+    documents = make_batch(texts_of(30), unit=3)
+    pq.write_table(pa.Table.from_batches([documents.batch]), tmp_path / "t.parquet", row_group_size=7)
+    wanted = np.asarray(documents.batch["doc"])[::2]
+    write_sets(tmp_path / "t.parquet", wanted, wanted + 5, Near(), tmp_path / "s.arrow")
+    sets = Sets(tmp_path / "s.arrow")
+    addresses, sizes = sets.locate(wanted + 5)
+    hashes, ends = shingle_sets(documents, Near())
+    assert sizes.tolist() == np.diff(ends)[::2].tolist()
+    out = np.empty(len(wanted))
+    same = np.stack([addresses, addresses])
+    similarities(same, np.stack([sizes, sizes]), 0.5, out)
+    assert np.all(out == 1.0) and len(hashes)

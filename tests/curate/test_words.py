@@ -1,0 +1,181 @@
+"""Words: what each splitter makes of real and of odd text, and that batches do not matter."""
+
+from __future__ import annotations
+
+import pydoc_data.topics
+import random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gristmill.core.errors import ConfigError
+from gristmill.curate.characters import ALPHABETIC, KIND, LINE_BREAK, SPACE, characters
+from gristmill.curate.documents import Documents
+from gristmill.curate.words import ALPHA, PUNCT, SENTENCE_END, WORD, Words, words
+
+TOPICS = list(pydoc_data.topics.topics.values())
+ODD = [
+    "",
+    " \t\n",
+    "(e.g., don't) can't. U.S.A. 20°C. 10km/h $5.00 US$3 C$4 5+6 a--b a---b x—y :-) ):",
+    "see https://example.org/a?b=c, mail me@example.org or visit www.python.org/~x. 10.0.0.1 file.txt:80 os.path",
+    "Grüße aus 東京。это «тест»… नमस्ते। ﷽ 👍🏽 e\u0301 \u2028 x\u00a0y\u3000z\x1cq\x85",
+    "a" * 1000 + " " + "(" * 300 + " " + "ab-" * 200,
+    "id cannot Im dont gonna user-id (id) id, _id_ 5m 5m. 3mm² 20% 1,000.50 a,b A.B a.B",
+]
+
+
+def documents(texts: list[str]) -> Documents:
+    return Documents(
+        pa.record_batch({"id": list(map(str, range(len(texts)))), "text": pa.array(texts, pa.large_string())})
+    )
+
+
+def spelt(batch: Documents, split: Words) -> list[list[str]]:
+    """The words of each document as strings."""
+    rows = zip(split.offsets[:-1], split.offsets[1:], strict=True)
+    return [
+        [
+            batch.text(row).encode()[begin:end].decode()
+            for begin, end in zip(split.starts[first:last], split.ends[first:last], strict=True)
+        ]
+        for row, (first, last) in enumerate(rows)
+    ]
+
+
+def split(texts: list[str], splitter: str) -> list[list[str]]:
+    batch = documents(texts)
+    return spelt(batch, words(batch, splitter))
+
+
+@pytest.fixture(scope="module")
+def english() -> Any:
+    spacy = pytest.importorskip("spacy")
+    made = spacy.blank("en")
+    made.add_pipe("sentencizer")
+    made.max_length = 1 << 30
+    return made
+
+
+def test_gristmill_words() -> None:
+    text = "Hello, don't stop... well-known snake_case 3.14, 1,000. 'b' ---- e\u0301te\u0301"
+    expected = ["Hello", ",", "don't", "stop", "...", "well", "-", "known", "snake_case", "3.14", ",", "1,000", "."]
+    assert split([text], "gristmill") == [[*expected, "'", "b", "'", "----", "e\u0301te\u0301"]]
+
+
+def test_scripts_without_spaces_give_a_word_a_letter() -> None:
+    assert split(["日本語 한국어 ไทย", "カ\u3099"], "gristmill") == [
+        ["日", "本", "語", "한국어", "ไ", "ท", "ย"],
+        ["カ\u3099"],
+    ]
+
+
+@given(st.lists(st.text(max_size=40), max_size=5))
+@settings(deadline=None)
+def test_gristmill_words_are_the_text_without_white_space(texts: list[str]) -> None:
+    for text, found in zip(texts, split(texts, "gristmill"), strict=True):
+        assert "".join(found) == "".join(text.split())
+
+
+@given(st.lists(st.text(alphabet="aB1 '’_.,-#é東\u0301\n", max_size=60), min_size=1, max_size=5))
+@settings(deadline=None)
+def test_columns_tell_what_python_tells(texts: list[str]) -> None:
+    batch = documents(texts)
+    split_words = words(batch, "gristmill")
+    flat = [word for found in spelt(batch, split_words) for word in found]
+    assert split_words.chars.tolist() == [len(word) for word in flat]
+    assert ((split_words.flags & ALPHA) != 0).tolist() == [any(c.isalpha() for c in word) for word in flat]
+    hashes: dict[str, int] = dict(zip(flat, split_words.hashes.tolist(), strict=True))
+    assert [hashes[word] for word in flat] == split_words.hashes.tolist()
+    assert len(set(hashes.values())) == len(hashes)
+
+
+def test_hashes_do_not_depend_on_where_a_word_stands() -> None:
+    texts = ["counterrevolutionaries", "x counterrevolutionaries", "12345678 counterrevolutionaries abcdefgh"]
+    batch = documents(texts)
+    split_words = words(batch, "gristmill")
+    assert len({split_words.hashes[i] for i in (0, 2, 4)}) == 1
+
+
+def test_take_gives_the_words_of_the_documents_taken() -> None:
+    batch = documents(TOPICS[:20])
+    split_words = words(batch, "gristmill")
+    for rows in ([3, 4, 5, 9], [], [19, 0], list(range(20))):
+        taken = batch.take(np.array(rows, np.int64))
+        assert spelt(taken, words(taken, "gristmill")) == [spelt(batch, split_words)[row] for row in rows]
+
+
+def test_text_with_a_word_a_byte_finds_room() -> None:
+    assert split(["#*" * 5000], "gristmill") == [list("#*" * 5000)]
+    assert len(split([":,;" * 900], "spacy")[0]) == 2700
+
+
+def test_spacy_words_are_spacys(english: Any) -> None:
+    texts = TOPICS + ODD
+    for text, found in zip(texts, split(texts, "spacy"), strict=True):
+        assert found == [token.text for token in english.tokenizer(text) if not token.is_space], text[:80]
+
+
+@given(st.text(alphabet="abzABS019.,:;-'’()[]$%°+*/@#~—–…_ é東", max_size=24).map(str.split))
+@settings(deadline=None, max_examples=1500)
+def test_spacy_chunks_are_spacys(chunks: list[str]) -> None:
+    english = pytest.importorskip("spacy").blank("en")
+    assert split(chunks, "spacy") == [[token.text for token in english.tokenizer(chunk)] for chunk in chunks]
+
+
+def test_spacy_flags(english: Any) -> None:
+    batch = documents(TOPICS[:10] + ODD)
+    split_words = words(batch, "spacy")
+    tokens = [t for row in range(len(batch)) for t in english(batch.text(row)) if not t.is_space]
+    ends = english.get_pipe("sentencizer").punct_chars
+    assert ((split_words.flags & PUNCT) != 0).tolist() == [token.is_punct for token in tokens]
+    assert ((split_words.flags & SENTENCE_END) != 0).tolist() == [token.text in ends for token in tokens]
+    assert ((split_words.flags & ALPHA) != 0).tolist() == [any(c.isalpha() for c in t.text) for t in tokens]
+    assert split_words.flags[0] & WORD
+
+
+def test_a_full_table_forgets_and_gives_the_same(english: Any) -> None:
+    from gristmill.curate.spacy_words import ChunkTable
+
+    table = ChunkTable(english, max_words=50)
+    texts = [" ".join(random.Random(seed).sample(TOPICS[0].split(), 60)) for seed in range(4)] + TOPICS[:5]
+    batch = documents(texts)
+    assert spelt(batch, table.split(batch)) == split(texts, "spacy")
+
+
+def test_an_unknown_spacy_is_asked_for_everything(english: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from gristmill.curate import spacy_rules
+    from gristmill.curate.spacy_words import ChunkTable
+
+    monkeypatch.setattr(spacy_rules, "_KNOWN_PATTERNS", 1)
+    batch = documents(ODD)
+    assert spelt(batch, ChunkTable(english, 1 << 20).split(batch)) == split(ODD, "spacy")
+
+
+def test_special_cases_of_one_token_stay_one(english: Any) -> None:
+    """What compiled code takes for granted: a special case that spaCy looks for among tokens has two of them or more."""
+    from spacy.tokenizer import Tokenizer
+
+    own = english.tokenizer
+    plain = Tokenizer(english.vocab, {}, own.prefix_search, own.suffix_search, own.infix_finditer, None, own.url_match)
+    for rule, tokens in own.rules.items():
+        if own.find_prefix(rule) or own.find_suffix(rule) or own.find_infix(rule):
+            assert len(plain(rule)) > 1 or len(tokens) == 1
+
+
+def test_characters_agree_with_python() -> None:
+    table = characters()
+    for code in [*range(0x3100), *range(0x1F000, 0x1F700)]:
+        character = chr(code)
+        assert bool(table[code] & ALPHABETIC) == character.isalpha()
+        assert (table[code] & KIND == SPACE) == character.isspace()
+        assert bool(table[code] & LINE_BREAK) == (len(f"a{character}b".splitlines()) == 2)
+
+
+def test_an_unknown_splitter_is_named() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'spacy'"):
+        words(documents(["a"]), "spcay")

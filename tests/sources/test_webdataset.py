@@ -1,0 +1,96 @@
+"""WebDataset tars: which members make a document, and names that must not matter."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gristmill.core.errors import SourceError
+from gristmill.sources.base import Format, Mishaps
+
+Read = Callable[..., list[dict[str, Any]]]
+
+
+def write_tar(path: Path, *members: tuple[str, bytes], mode: str = "w") -> Path:
+    with tarfile.open(path, mode) as tar:  # type: ignore[call-overload]
+        for name, data in members:
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    return path
+
+
+def test_members_of_one_key_are_a_document(tmp_path: Path, read: Read) -> None:
+    path = write_tar(
+        tmp_path / "a.tar",
+        ("d/1.jpg", b"\xff\xd8"),
+        ("d/1.txt", "Grüße".encode()),
+        ("d/1.json", b'{"id": "x", "url": "u"}'),
+        ("d/2.json", b'{"text": "from the JSON", "n": [1, 2]}'),
+        ("d/3.text", b"third"),
+    )
+    mishaps = Mishaps()
+    found = read(path, Format(fields=("url", "n")), mishaps)
+    assert [(row["id"], row["row"], row["text"]) for row in found] == [
+        ("x", 0, "Grüße"), ("web/a.tar:d/2", 1, "from the JSON"), ("web/a.tar:d/3", 2, "third")]  # fmt: skip
+    assert [row["url"] for row in found] == ["u", None, None] and found[1]["n"] == "[1,2]"
+    assert mishaps.ignored["web"] == 1 and mishaps.skipped == 0
+
+
+@pytest.mark.parametrize(("name", "mode"), [("a.tar.gz", "w:gz"), ("a.tgz", "w:gz"), ("a.tar.xz", "w:xz")])
+def test_packed_tars_are_read(tmp_path: Path, read: Read, name: str, mode: str) -> None:
+    assert read(write_tar(tmp_path / name, ("1.txt", b"one"), mode=mode))[0]["text"] == "one"
+
+
+def test_names_that_climb_write_nothing_and_are_cleaned(tmp_path: Path, read: Read) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    path = write_tar(inner / "a.tar", ("../../evil.txt", b"one"), ("/etc/evil.txt", b"two"), ("./a/../b.txt", b"three"))
+    assert [row["id"] for row in read(path)] == ["web/a.tar:evil", "web/a.tar:etc/evil", "web/a.tar:a/b"]
+    assert sorted(tmp_path.rglob("*")) == [inner, path]
+
+
+def test_links_and_folders_are_no_documents(tmp_path: Path, read: Read) -> None:
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        for name, kind in (("link.txt", tarfile.SYMTYPE), ("folder.txt", tarfile.DIRTYPE)):
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = kind, "/etc/passwd"
+            tar.addfile(member)
+    assert read(tmp_path / "a.tar") == []
+
+
+def test_samples_that_hold_no_text_are_mishaps(tmp_path: Path, read: Read) -> None:
+    members = [("1.jpg", b""), ("2.json", b"{"), ("3.json", b"[]"), ("4.json", b'{"txt": 1}'), ("5.txt", b"\xff"),
+               ("6.txt", b"good")]  # fmt: skip
+    path = write_tar(tmp_path / "a.tar", *members)
+    with pytest.raises(SourceError, match=r"a.tar, sample '1' has no member .txt, .text or .json"):
+        read(path)
+    mishaps = Mishaps("skip")
+    assert [row["text"] for row in read(path, None, mishaps)] == ["good"]
+    assert mishaps.skipped == 5 and "sample '5' is not utf-8: byte 0" in mishaps.examples[4]
+
+
+def test_a_key_that_comes_back_is_a_repeated_id(tmp_path: Path, read: Read) -> None:
+    with pytest.raises(SourceError, match=r"the id 'web/a.tar:1' of an earlier document"):
+        read(write_tar(tmp_path / "a.tar", ("1.txt", b"a"), ("2.txt", b"b"), ("1.txt", b"c")))
+
+
+def test_a_tar_that_breaks_off_keeps_what_came_before(tmp_path: Path, read: Read) -> None:
+    path = write_tar(tmp_path / "a.tar", *((f"{i}.txt", b"text " * 300) for i in range(20)))
+    path.write_bytes(path.read_bytes()[:20_000])
+    with pytest.raises(SourceError, match=r"a.tar is damaged, cut off or no tar after"):
+        read(path)
+    mishaps = Mishaps("skip")
+    assert len(read(path, None, mishaps)) == 9 and mishaps.skipped == 1
+
+
+@pytest.mark.parametrize("data", [b"no tar " * 200, b""])
+def test_a_file_that_is_no_tar_is_named(tmp_path: Path, read: Read, data: bytes) -> None:
+    (tmp_path / "a.tar").write_bytes(data)
+    with pytest.raises(SourceError, match=r"a.tar is damaged, cut off or no tar"):
+        read(tmp_path / "a.tar")
