@@ -64,8 +64,11 @@ def _add_recipe_options(parser: argparse.ArgumentParser) -> None:
 def _add_run_options(parser: argparse.ArgumentParser) -> None:
     """What changes no byte of it."""
     parser.add_argument("--workers", type=int, metavar="N", help="processes; default as many as cores")
-    parser.add_argument("--memory", metavar="SIZE", help="for queries, before they spill to disk; default 2GB")
+    parser.add_argument(
+        "--memory", metavar="SIZE", help="for the whole run; what does not fit spills to disk; default 4GB"
+    )
     parser.add_argument("--work", metavar="DIR", help="keep unfinished work here, and use it again in later runs")
+    parser.add_argument("--save-index", metavar="DIR", help="keep what later runs need to find near duplicates of this")
     parser.add_argument("--keep-dropped", action="store_true", help="keep the texts of dropped documents")
     parser.add_argument("--dry-run", action="store_true", help="print the plan and an estimate; write nothing")
     parser.add_argument(
@@ -110,7 +113,7 @@ def _look_ahead(recipe: Recipe, chosen: argparse.Namespace) -> None:
 def _run_options(chosen: argparse.Namespace) -> RunOptions:
     from gristmill.run import RunOptions
 
-    names = ("workers", "memory", "work")
+    names = ("workers", "memory", "work", "save_index")
     given = {name: getattr(chosen, name) for name in names if getattr(chosen, name) is not None}
     return RunOptions(keep_dropped=chosen.keep_dropped, **given)
 

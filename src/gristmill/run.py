@@ -26,6 +26,7 @@ from gristmill.order.plan import Plan, read_plan
 from gristmill.recipe import MixOptions, Recipe, SourceOptions, read_recipe
 from gristmill.sources.base import Format, InputFile, Mishaps, expand
 from gristmill.sources.units import Unit, cut_units, read_unit
+from gristmill.stages.work import WORK
 from gristmill.store.files import sampled_checksum
 from gristmill.store.manifest import MANIFEST, SPLITS, Manifest, ShardEntry, refuse_or_clear
 from gristmill.store.opening import TOKENIZER, open_store
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from gristmill.tokenize.tokenizer import Tokenizer
     from gristmill.tokenize.training import TrainingReport
 
-WORK = ".work"
 _OWN_FILES = (MANIFEST, TOKENIZER, "inputs.parquet", "run.json", "report.html", "dropped.parquet", "funnel.json")
 _OWN_PREFIXES = ("shard-", "pack-")
 # Below this much input a pool of processes takes longer to start than it saves.
@@ -50,15 +50,17 @@ _SMALL_INPUT = 32 << 20
 class RunOptions:
     """Where and how a recipe is run; none of it changes a byte of the store.
 
-    `workers` processes (as many as the machine has cores unless given), `memory` for queries before they spill to
-    disk, `work` a folder that is kept and used again (a hidden one in the store, removed at the end, unless given),
-    `keep_dropped` the texts of dropped documents in `dropped.parquet`.
+    `workers` processes (as many as the machine has cores unless given). `memory` for the whole run: queries take half
+    of it and then spill to disk, the rest is for workers (0.5 to 1 GB each). `work` a folder that is kept and used
+    again; without it one in the store, removed at the end. `keep_dropped` puts the texts of dropped documents into
+    `dropped.parquet`. `save_index` a new folder for what later runs need to find near duplicates of this one's texts.
     """
 
     workers: int | None = None
-    memory: str | int = "2GB"
+    memory: str | int = "4GB"
     work: str | None = None
     keep_dropped: bool = False
+    save_index: str | None = None
 
     def __post_init__(self) -> None:
         if self.workers is not None and (not isinstance(self.workers, int) or self.workers < 1):
@@ -95,8 +97,7 @@ def prepare(
         _remove_other_shards(root, manifest)
         _write_run_json(root, began, options)
         manifest.save(root)
-        if options.work is None:
-            shutil.rmtree(root / WORK, ignore_errors=True)
+        shutil.rmtree(root / WORK, ignore_errors=True)
     return manifest
 
 
@@ -205,7 +206,7 @@ class _Preparation:
         units = cut_units(files, {source.name: source.layout for source in self._recipe.sources})
         engine = self._engine(len(units), sum(unit.size for unit in units))
         try:
-            pipeline = Pipeline(self._recipe, engine, self._work, self._progress)
+            pipeline = Pipeline(self._recipe, engine, self._work, self._progress, self._options.save_index)
             pipeline.curate(units)
             pipeline.check_ids()
             pipeline.dedup()
@@ -224,7 +225,7 @@ class _Preparation:
         from gristmill.engine.inline import InlineEngine
         from gristmill.engine.local import LocalEngine
 
-        memory, scratch = parse_size(self._options.memory), self._work / "spill"
+        memory, scratch = parse_size(self._options.memory) // 2, self._work / "spill"
         workers = min(self._options.workers or os.cpu_count() or 1, units)
         if workers < 2 or (self._options.workers is None and size < _SMALL_INPUT):
             return InlineEngine(memory, scratch)
@@ -239,6 +240,8 @@ class _Preparation:
         if funnel.unreadable:
             shown = "; ".join(funnel.examples)
             self._progress.note(f"{funnel.unreadable:,} documents could not be read and were skipped: {shown}")
+        if funnel.ignored:
+            self._progress.note(f"{funnel.ignored:,} members of tar files hold no text and were left out.")
         for warning in funnel.warnings([rule.name for rule in self._recipe.filters]):
             self._progress.note(warning)
         fraction = self._recipe.store.val_fraction
@@ -262,6 +265,7 @@ class _Preparation:
             versions={
                 "gristmill": importlib.metadata.version("gristmill"),
                 "unicode": unicodedata.unidata_version,
+                **(self._recipe.clean.versions() if self._recipe.clean else {}),
                 **tokenizer.versions,
                 **(library_versions() if self._recipe.store.compression == "zstd" else {}),
             },

@@ -8,7 +8,7 @@ from gristmill.cli import build_parser
 
 FROZEN = {
     "prepare": "INPUT --compression --dedup --documents --dry-run --eos --fields --id-field --json --keep-dropped "
-    "--memory --no-dedup --no-normalize --on-error --out --overwrite --pack --recipe --sample --seed --shuffle "
+    "--memory --no-dedup --no-normalize --on-error --out --overwrite --pack --recipe --sample --save-index --seed --shuffle "
     "--text-field --tokenizer --tokens-per-shard --val-fraction --work --workers",
     "init": "FILE --overwrite",
     "train-tokenizer": "INPUT --limit --out --overwrite --text-field --vocab-size",

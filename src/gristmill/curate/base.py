@@ -44,5 +44,3 @@ class Rule(Protocol):
 
     def judge(self, documents: Documents) -> Verdict:
         """Judge each document by itself: the answer may not depend on the others in its batch."""
-
-

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 from numba import from_dtype, types
 
-from gristmill.core.compiled import compiled, entry
+from gristmill.core.compiled import compiled, entry, leaf
 from gristmill.curate.characters import KIND, SPACE
 from gristmill.curate.chunk_tokenizer import MAX_CHARS, RULES, cut_chunk
 from gristmill.curate.hash_sets import HASHES, key_of, slot_of
-from gristmill.curate.leaf import leaf
 from gristmill.curate.word_kernels import (
     ALPHA,
     BYTES,
@@ -32,12 +31,16 @@ from gristmill.curate.word_kernels import (
 SLOT = np.dtype([("key", np.uint64), ("first", np.int64)])
 # `start` and `end` are bytes from the chunk's own start; `last` is 1 at the chunk's last word.
 KNOWN = np.dtype(
-    {
-        "names": ("hash", "start", "end", "chars", "flags", "last"),
-        "formats": (np.uint64, np.int32, np.int32, np.int32, np.uint8, np.uint8),
-        "offsets": (0, 8, 12, 16, 20, 21),
-        "itemsize": 24,
-    }
+    [
+        ("hash", np.uint64),
+        ("start", np.int32),
+        ("end", np.int32),
+        ("chars", np.int32),
+        ("flags", np.uint8),
+        ("last", np.uint8),
+        # A record without gaps: numpy closes them when it joins arrays.
+        ("unused", np.uint16),
+    ]
 )
 
 _SLOTS = types.Array(from_dtype(SLOT), 1, "C")

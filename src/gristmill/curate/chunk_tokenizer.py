@@ -11,8 +11,8 @@ from typing import Any
 
 from numba import types
 
+from gristmill.core.compiled import leaf
 from gristmill.curate.hash_sets import HASHES, key_of, slot_of
-from gristmill.curate.leaf import leaf
 from gristmill.curate.spacy_rules import (
     AFTER_POINT,
     BEFORE_LAST_POINT,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import platform
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -53,6 +55,11 @@ class CleanOptions:
             if not isinstance(getattr(self, name), bool):
                 raise ConfigError(f"clean's {name} is true or false, not {getattr(self, name)!r}.")
         object.__setattr__(self, "redact", check_redaction(self.redact, self.redact_variant))
+
+    def versions(self) -> dict[str, str]:
+        """What the cleaned text depends on beside Unicode's tables: ftfy, and Python's list of public IP addresses."""
+        found = {"ftfy": importlib.metadata.version("ftfy")} if self.ftfy else {}
+        return {**found, "python": platform.python_version()} if "ip" in self.placeholders else found
 
     @property
     def placeholders(self) -> dict[str, str]:

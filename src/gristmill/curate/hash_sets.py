@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 
-from gristmill.core.compiled import entry
-from gristmill.curate.leaf import leaf
+from gristmill.core.compiled import entry, leaf
 from gristmill.curate.word_kernels import BYTES, INTS, hash_bytes
 
 HASHES = types.Array(types.uint64, 1, "C", readonly=True)

@@ -9,7 +9,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from gristmill.core.compiled import entry
+from gristmill.core.compiled import entry, leaf
 from gristmill.curate.characters import (
     ALPHABETIC,
     DIGIT,
@@ -25,7 +25,6 @@ from gristmill.curate.characters import (
     SYMBOL,
     TERMINAL,
 )
-from gristmill.curate.leaf import leaf
 
 ALPHA, WORD, SENTENCE_END, PUNCT = 1, 2, 4, 8
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +53,11 @@ class Words:
         spans = list(zip(self.offsets[first].tolist(), self.offsets[last + 1].tolist(), strict=True))
         taken = (np.concatenate([column[begin:end] for begin, end in [(0, 0), *spans]]) for column in self.columns)
         return Words(np.concatenate(([0], np.cumsum(self.counts[rows]))), *taken)
+
+
+def splitter_versions(splitter: str) -> dict[str, str]:
+    """The libraries that decide what a word is; our own splitter needs none."""
+    return {"spacy": importlib.metadata.version("spacy")} if splitter == "spacy" else {}
 
 
 def words(documents: Documents, splitter: str) -> Words:

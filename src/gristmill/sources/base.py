@@ -20,7 +20,8 @@ MAX_DOCUMENT_BYTES = 256 << 20
 FORMATS = ("text", "jsonl", "parquet", "arrow", "webdataset")
 DOCUMENTS = ("file", "line", "paragraph")
 # The columns that a batch has for every document: an input's own field of such a name cannot be carried beside them.
-COLUMNS = ("id", "source", "path", "row", "text", "doc")
+COLUMNS = ("id", "source", "path", "row", "text", "doc", "bytes", "content_hash", "edits", "id_hash",
+           "hash_hi", "hash_lo", "keep_key", "offset", "length", "unit", "start", "val", "shuffle")  # fmt: skip
 
 
 # Their presence marks a folder that `save_to_disk` wrote, or a cache: `cache-*.arrow` there are results of `map`.

@@ -46,6 +46,7 @@ class Funnel:
         self._mix: list[dict[str, Any]] = []
         self._ends: dict[tuple[str, str], Counter[str]] = {}
         self.examples: list[str] = []
+        self.ignored = 0
 
     def add(self, source: str, facts: Facts) -> None:
         """The figures of one job."""
@@ -60,6 +61,7 @@ class Funnel:
         for split, counts in facts.get("splits", {}).items():
             self._splits.setdefault((split, source), Counter()).update(counts)
         self._unreadable[source] += facts.get("unreadable", 0)
+        self.ignored += facts.get("ignored", 0)
         self.examples = (self.examples + facts.get("examples", []))[:5]
 
     def _step(self, step: str, source: str) -> _Step:

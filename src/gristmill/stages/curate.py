@@ -6,8 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from gristmill.curate.rules import content as rule_content
 from gristmill.sources.base import Format, Mishaps
 from gristmill.sources.units import Unit, read_unit
 from gristmill.stages.tables import document_schema, dropped_schema, table_writer
-from gristmill.stages.work import Facts, first_doc
+from gristmill.stages.work import Facts, UnitJob, first_doc
 from gristmill.store.format import hash_ids
 
 if TYPE_CHECKING:
@@ -54,26 +53,17 @@ class Curation:
         return [CLEAN, *(rule.name for rule in self.rules)]
 
 
-@dataclass(frozen=True)
-class CurateJob:
+@dataclass(frozen=True, kw_only=True)
+class CurateJob(UnitJob):
     """Reads a unit, cleans and judges it, and writes WORK/curate/NUMBER.parquet and NUMBER.dropped.parquet."""
 
+    suffixes: ClassVar[Sequence[str]] = (".parquet", ".dropped.parquet")
     unit: Unit
     inputs: str
     format: Format
     fields: tuple[str, ...]
     keep_key: int
-    number: int
-    folder: Path
     curation: Curation
-
-    @property
-    def marker(self) -> Path:
-        return self.folder / f"{self.number:08x}.json"
-
-    @property
-    def outputs(self) -> list[Path]:
-        return [self.marker.with_suffix(suffix) for suffix in (".parquet", ".dropped.parquet")]
 
     @property
     def depends(self) -> Any:
@@ -87,16 +77,12 @@ class CurateJob:
             self.curation.content,
         ]
 
-    @property
-    def size(self) -> int:
-        return sum(part.size for part in self.unit.parts)
-
     def __call__(self) -> Facts:
         mishaps = Mishaps(self.curation.on_error)
         ledger = Ledger()
         with (
-            table_writer(self.marker.with_suffix(".parquet"), document_schema(self.fields)) as kept,
-            table_writer(self.marker.with_suffix(".dropped.parquet"), dropped_schema()) as dropped,
+            table_writer(self.outputs[0], document_schema(self.fields)) as kept,
+            table_writer(self.outputs[1], dropped_schema()) as dropped,
         ):
             for documents in self._documents(mishaps):
                 ledger.read(documents)
@@ -104,7 +90,8 @@ class CurateJob:
                 kept.write_batch(finished(documents, kept.schema, self.keep_key))
                 for table in ledger.take_dropped():
                     dropped.write_table(table)
-        return {**ledger.facts, "unreadable": mishaps.skipped, "examples": mishaps.examples}
+        return {**ledger.facts, "unreadable": mishaps.skipped, "examples": mishaps.examples,
+                "ignored": mishaps.ignored.total()}  # fmt: skip
 
     def _documents(self, mishaps: Mishaps) -> Iterator[Documents]:
         """The batches of the unit, numbered, with no step's mark on them yet."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from gristmill.core.options import content
 from gristmill.curate.dedup.lines import (
@@ -19,27 +20,16 @@ from gristmill.curate.documents import Documents
 from gristmill.stages.curate import Ledger, finished, mark_edits
 from gristmill.stages.drops import Drops, apply_drops
 from gristmill.stages.tables import batches_of, document_schema, dropped_schema, table_writer
-from gristmill.stages.work import Facts
+from gristmill.stages.work import Facts, UnitJob
 
 
-@dataclass(frozen=True)
-class LinesJob:
+@dataclass(frozen=True, kw_only=True)
+class LinesJob(UnitJob):
     """Writes WORK/lines/NUMBER.parquet: document, line and hash of each line that may be a repetition."""
 
     texts: Path
     upstream: str
     lines: Lines
-    number: int
-    folder: Path
-    size: int
-
-    @property
-    def marker(self) -> Path:
-        return self.folder / f"{self.number:08x}.json"
-
-    @property
-    def outputs(self) -> list[Path]:
-        return [self.marker.with_suffix(".parquet")]
 
     @property
     def depends(self) -> Any:
@@ -51,10 +41,11 @@ class LinesJob:
         return {}
 
 
-@dataclass(frozen=True)
-class TrimJob:
+@dataclass(frozen=True, kw_only=True)
+class TrimJob(UnitJob):
     """Writes the texts of a unit anew, in WORK/trim, without the documents and lines that wide work has dropped."""
 
+    suffixes: ClassVar[Sequence[str]] = (".parquet", ".dropped.parquet")
     texts: Path
     upstream: str
     drops: tuple[Drops, ...]
@@ -63,17 +54,6 @@ class TrimJob:
     lines: Lines
     bit: int
     fields: tuple[str, ...]
-    number: int
-    folder: Path
-    size: int
-
-    @property
-    def marker(self) -> Path:
-        return self.folder / f"{self.number:08x}.json"
-
-    @property
-    def outputs(self) -> list[Path]:
-        return [self.marker.with_suffix(suffix) for suffix in (".parquet", ".dropped.parquet")]
 
     @property
     def depends(self) -> Any:

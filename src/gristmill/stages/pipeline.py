@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gristmill.core.errors import SourceError
+from gristmill.core.errors import ConfigError, SourceError
 from gristmill.core.hashing import fingerprint
 from gristmill.core.options import content
 from gristmill.core.paths import write_atomic
@@ -17,6 +17,7 @@ from gristmill.core.progress import Progress
 from gristmill.curate.base import Rule
 from gristmill.curate.dedup.duplicates import near_duplicates
 from gristmill.curate.dedup.exact import Exact, exact_duplicates
+from gristmill.curate.dedup.index import save_index
 from gristmill.curate.dedup.lines import Lines, repeated_lines
 from gristmill.curate.dedup.near import Near
 from gristmill.curate.dedup.units import NearUnit
@@ -31,13 +32,14 @@ from gristmill.stages.lines import LinesJob, TrimJob
 from gristmill.stages.order import MixOrder, Share, mixed, shares, shuffled
 from gristmill.stages.shards import ShardJob, plan_shards
 from gristmill.stages.sign import SignJob
-from gristmill.stages.tokens import Encoding, TokensJob, encoded_schema
-from gristmill.stages.work import UNITS_A_SOURCE, Done, Job, complete, read_marker
+from gristmill.stages.tokens import Encoding, TokensJob, encoded_schema, keep_tokenizer
+from gristmill.stages.work import UNITS_A_SOURCE, WORK, Done, Job, complete, read_marker
 from gristmill.store.manifest import SPLITS, ShardEntry
 
 # How wide steps are called while they run; what a query has done of its work cannot be known.
 _SAID = {"id": "checking ids", "exact": "finding equal documents", "near": "finding near duplicates",
-         "kept-ids": "naming duplicates", "layout": "ordering documents"}  # fmt: skip
+         "kept-ids": "naming duplicates", "layout": "ordering documents",
+         "saved-index": "saving the index"}  # fmt: skip
 
 if TYPE_CHECKING:
     from gristmill.tokenize.tokenizer import Tokenizer
@@ -54,6 +56,11 @@ class Piece:
     fingerprint: str = ""
     dropped: tuple[Path, ...] = ()
 
+    def place(self, folder: Path) -> dict[str, Any]:
+        """What every job on its texts is given."""
+        return {"texts": self.texts, "upstream": self.fingerprint, "number": self.number, "folder": folder,
+                "size": self.size}  # fmt: skip
+
     def moved(self, job: Job, done: Done) -> Piece:
         """The unit after a pass that wrote its texts anew."""
         texts, gone = job.marker.with_suffix(".parquet"), job.marker.with_suffix(".dropped.parquet")
@@ -68,6 +75,7 @@ class Pipeline:
     engine: Engine
     work: Path
     progress: Progress
+    save_index: str | None = None
     funnel: Funnel = field(init=False)
     pieces: list[Piece] = field(default_factory=list)
     drops: list[Drops] = field(default_factory=list)
@@ -75,6 +83,8 @@ class Pipeline:
     curated: list[Path] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        if self.save_index and not any(isinstance(rule, Near) for rule in self.recipe.dedup):
+            raise ConfigError("--save-index needs near dedup: its signatures are the index.")
         self.funnel = Funnel([source.name for source in self.recipe.sources])
         evaluations = self.recipe.decontaminate
         self._evaluations = Evaluations.of(evaluations) if evaluations else None
@@ -97,8 +107,9 @@ class Pipeline:
         numbers = _numbers(units, [source.name for source in self.recipe.sources])
         sources = {source.name: source for source in self.recipe.sources}
         jobs = [
-            CurateJob(unit, inputs_fingerprint(unit), (source := sources[unit.source]).layout, self.recipe.fields,
-                      self._keep_key(source), number, self.work / "curate", self.curation)
+            CurateJob(unit=unit, inputs=inputs_fingerprint(unit), format=(source := sources[unit.source]).layout,
+                      fields=self.recipe.fields, keep_key=self._keep_key(source), curation=self.curation,
+                      number=number, folder=self.work / "curate", size=unit.size)
             for unit, number in zip(units, numbers, strict=True)
         ]  # fmt: skip
         done = complete(self.engine, jobs, self.progress, "reading and filtering")
@@ -151,8 +162,8 @@ class Pipeline:
 
     def _near(self, rule: Near) -> None:
         priorities = {source.name: source.priority for source in self.recipe.sources}
-        jobs = [SignJob(piece.texts, piece.fingerprint, tuple(self.drops), rule, priorities, piece.number,
-                        self.work / "sign", piece.size) for piece in self.pieces]  # fmt: skip
+        jobs = [SignJob(drops=tuple(self.drops), near=rule, priorities=priorities, **piece.place(self.work / "sign"))
+                for piece in self.pieces]  # fmt: skip
         signed = complete(self.engine, jobs, self.progress, "signing for near duplicates")
         units = [NearUnit(job.number, job.marker.with_suffix(".parquet"), job.texts) for job in jobs]
         gone = self._gone()
@@ -164,18 +175,25 @@ class Pipeline:
             shutil.copyfile(result.evidence, out)
 
         self._drop(Near.name, "near_duplicate", [content(rule), [done.fingerprint for done in signed]], find)
+        if self.save_index:
+            self._save_index(units, rule, Path(self.save_index))
+
+    def _save_index(self, units: Sequence[NearUnit], rule: Near, folder: Path) -> None:
+        """Keep the signatures and shingles of what is left, for later runs to compare with."""
+        gone = self._gone()
+        self._wide("saved-index", [self.drops[-1].fingerprint, str(folder)],
+                   lambda out: save_index(self.engine, units, rule, gone, folder, out.parent))  # fmt: skip
 
     def _lines(self, rule: Lines) -> None:
         """Drop lines that the corpus has seen; this writes the texts anew, and applies the drops so far."""
-        jobs = [LinesJob(piece.texts, piece.fingerprint, rule, piece.number, self.work / "lines", piece.size)
-                for piece in self.pieces]  # fmt: skip
+        jobs = [LinesJob(lines=rule, **piece.place(self.work / "lines")) for piece in self.pieces]
         hashed = complete(self.engine, jobs, self.progress, "hashing lines")
         tables, gone, folder = [job.outputs[0] for job in jobs], self._gone(), self.work / "repeated-lines"
         stands_on = fingerprint([[done.fingerprint for done in hashed], [drops.fingerprint for drops in self.drops]])
         _fresh_folder(folder, stands_on)
         repeated = repeated_lines(self.engine, tables, gone, folder, self.progress)
-        trims = [TrimJob(piece.texts, piece.fingerprint, tuple(self.drops), tuple(repeated), stands_on, rule,
-                         len(self.curation.steps), self.recipe.fields, piece.number, self.work / "trim", piece.size)
+        trims = [TrimJob(drops=tuple(self.drops), repeated=tuple(repeated), repeated_fingerprint=stands_on, lines=rule,
+                         bit=len(self.curation.steps), fields=self.recipe.fields, **piece.place(self.work / "trim"))
                  for piece in self.pieces]  # fmt: skip
         self._move(trims, "removing repeated lines")
         self.applied, self.drops = [*self.applied, *self.drops], []
@@ -198,6 +216,7 @@ class Pipeline:
         expected = fingerprint([name, depends])
         out = folder / f"{name}.parquet"
         if read_marker(marker, expected) is None:
+            marker.unlink(missing_ok=True)
             _fresh_folder(folder, expected)
             self.progress.start(_SAID.get(name, name), 1)
             self.progress.advance(1)
@@ -215,12 +234,11 @@ class Pipeline:
 
     def tokenize(self, tokenizer: Tokenizer) -> None:
         """Token ids of what is left."""
-        recipe = self.recipe
-        encoding = Encoding(recipe.tokenizer, recipe.eos, tokenizer.fingerprint, recipe.store.val_fraction,
-                            recipe.seed, (*self.curation.steps, Lines.name))  # fmt: skip
-        jobs = [TokensJob(piece.texts, piece.fingerprint, piece.dropped, tuple(self.drops), self.recipe.fields,
-                          piece.number, self.work / "tokens", encoding, piece.size)
-                for piece in self.pieces]  # fmt: skip
+        kept, recipe = keep_tokenizer(tokenizer, self.work), self.recipe
+        encoding = Encoding(kept, tokenizer.fingerprint, recipe.store.val_fraction, recipe.seed,
+                            (*self.curation.steps, Lines.name))  # fmt: skip
+        jobs = [TokensJob(dropped=piece.dropped, drops=tuple(self.drops), fields=recipe.fields, encoding=encoding,
+                          **piece.place(self.work / "tokens")) for piece in self.pieces]  # fmt: skip
         self._move(jobs, "tokenising")
 
     def write(self, root: Path, dtype: str) -> dict[str, list[ShardEntry]]:
@@ -230,7 +248,7 @@ class Pipeline:
             self._count_mix(files)
         planned = plan_shards(files, self.recipe.store.tokens_per_shard)
         jobs = [ShardJob(root, split, number, tuple(ranges), upstream, dtype, self.recipe.store.compression,
-                         self.work / "tokens", self.work / "shards") for split, number, ranges in planned]  # fmt: skip
+                         self.work / "tokens", root / WORK / "shards") for split, number, ranges in planned]  # fmt: skip
         done = complete(self.engine, jobs, self.progress, "writing shards")
         entries: dict[str, list[ShardEntry]] = {split: [] for split in SPLITS}
         for job, result in zip(jobs, done, strict=True):

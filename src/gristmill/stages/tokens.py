@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from gristmill.core.hashing import derive_key, mix64_array
-from gristmill.core.paths import atomic_file
+from gristmill.core.paths import atomic_file, write_atomic
 from gristmill.curate.base import KEEP, Verdict
 from gristmill.curate.documents import Documents, Ints
 from gristmill.stages.curate import Ledger
 from gristmill.stages.drops import Drops, apply_drops
 from gristmill.stages.tables import batches_of, dropped_schema, table_writer
-from gristmill.stages.work import Facts
+from gristmill.stages.work import Facts, UnitJob
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,10 +34,9 @@ SHUFFLE_KEYS = 1 << 62
 
 @dataclass(frozen=True)
 class Encoding:
-    """The tokenizer, by what loads it in a worker, and what splits and orders its documents."""
+    """The tokenizer, by the file from which a worker loads it, and what splits and orders its documents."""
 
-    tokenizer: str
-    eos: int | None
+    tokenizer: Path
     fingerprint: str
     val_fraction: float
     seed: int
@@ -44,30 +44,20 @@ class Encoding:
 
     @property
     def content(self) -> Any:
-        return [self.fingerprint, self.eos, self.val_fraction, self.seed, list(self.steps)]
+        return [self.fingerprint, self.val_fraction, self.seed, list(self.steps)]
 
 
-@dataclass(frozen=True)
-class TokensJob:
+@dataclass(frozen=True, kw_only=True)
+class TokensJob(UnitJob):
     """Writes WORK/tokens/NUMBER.bin (ids end to end) and NUMBER.parquet (a row each document of it)."""
 
+    suffixes: ClassVar[Sequence[str]] = (".parquet", ".dropped.parquet", ".bin")
     texts: Path
     upstream: str
     dropped: tuple[Path, ...]
     drops: tuple[Drops, ...]
     fields: tuple[str, ...]
-    number: int
-    folder: Path
     encoding: Encoding
-    size: int
-
-    @property
-    def marker(self) -> Path:
-        return self.folder / f"{self.number:08x}.json"
-
-    @property
-    def outputs(self) -> list[Path]:
-        return [self.marker.with_suffix(suffix) for suffix in (".bin", ".parquet", ".dropped.parquet")]
 
     @property
     def depends(self) -> Any:
@@ -76,12 +66,12 @@ class TokensJob:
     def __call__(self) -> Facts:
         ledger = Ledger()
         splits = {"train": Counter[str](), "val": Counter[str]()}
-        tokenizer = _tokenizer(self.encoding.tokenizer, self.encoding.eos)
-        gone = self.marker.with_suffix(".dropped.parquet")
+        tokenizer = _tokenizer(self.encoding.tokenizer, self.encoding.fingerprint)
+        rows_file, gone, tokens_file = self.outputs
         schema = encoded_schema(self.fields)
         with (
-            atomic_file(self.marker.with_suffix(".bin")) as tokens,
-            table_writer(self.marker.with_suffix(".parquet"), schema) as rows,
+            atomic_file(tokens_file) as tokens,
+            table_writer(rows_file, schema) as rows,
             table_writer(gone, dropped_schema()) as dropped,
         ):
             start = 0
@@ -148,12 +138,19 @@ def _encode(documents: Documents, tokenizer: Tokenizer, ledger: Ledger) -> _Enco
     return _Encoded(kept, column.flatten().to_numpy(), lengths[lengths > 0])
 
 
-@lru_cache(maxsize=1)
-def _tokenizer(name: str, eos: int | None) -> Tokenizer:
-    """The worker's tokenizer, loaded and checked once a process."""
-    from gristmill.tokenize.tokenizer import load_tokenizer
+def keep_tokenizer(tokenizer: Tokenizer, folder: Path) -> Path:
+    """The tokenizer in a file for workers: loaded and checked once, where each of them would take seconds."""
+    path = folder / f"tokenizer-{tokenizer.fingerprint}.pickle"
+    if not path.exists():
+        write_atomic(path, pickle.dumps(tokenizer))
+    return path
 
-    return load_tokenizer(name, eos=eos)
+
+@lru_cache(maxsize=1)
+def _tokenizer(path: Path, fingerprint: str) -> Tokenizer:
+    """The worker's tokenizer, built once a process; the fingerprint is there to tell files of one name apart."""
+    tokenizer: Tokenizer = pickle.loads(path.read_bytes())
+    return tokenizer
 
 
 def _count_dropped(files: Sequence[Path], tokenizer: Tokenizer) -> dict[str, int]:

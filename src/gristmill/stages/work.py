@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from gristmill.core.hashing import fingerprint
 from gristmill.core.paths import write_atomic
@@ -19,6 +19,9 @@ from gristmill.engine.base import Engine
 
 Facts = dict[str, Any]
 
+# In the folder of a store while it is made: all work where no other folder is given, and always the markers of shards,
+# which must not outlive the shards that they vouch for.
+WORK = ".work"
 # A unit's number is its source's ordinal and its place there, so that a source that grows does not move the others.
 UNITS_A_SOURCE = 1 << 20
 ROWS_A_UNIT = 1 << 32
@@ -42,6 +45,24 @@ class Job(Protocol):
         """Bytes of input, for progress."""
 
     def __call__(self) -> Facts: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitJob:
+    """A job on one unit of `size` bytes: its files are FOLDER/NUMBER with these suffixes."""
+
+    suffixes: ClassVar[Sequence[str]] = (".parquet",)
+    number: int
+    folder: Path
+    size: int
+
+    @property
+    def marker(self) -> Path:
+        return self.folder / f"{self.number:08x}.json"
+
+    @property
+    def outputs(self) -> Sequence[Path]:
+        return [self.marker.with_suffix(suffix) for suffix in self.suffixes]
 
 
 @dataclass(frozen=True)
@@ -75,7 +96,8 @@ def _fresh(engine: Engine, jobs: Sequence[Job]) -> Iterator[Done]:
 
 
 def perform(job: Job) -> Done:
-    """Do a job and say so."""
+    """Do a job and say so. What a marker of other things says ends here: its files are about to be replaced."""
+    job.marker.unlink(missing_ok=True)
     done = Done(job(), fingerprint(job.depends))
     write_atomic(job.marker, json.dumps({"fingerprint": done.fingerprint, "facts": done.facts}) + "\n")
     return done

@@ -103,7 +103,7 @@ def test_marks_in_lines_that_go_do_not_count(documents):
 
 def test_sentences_are_counted_inside_of_lines(documents):
     text = "It is one. Now there are two! What did I say?? 'And four.' That is all."
-    verdict = C4(min_sentences=10).judge(documents([text, text + "\n" + text]))
+    verdict = C4(min_sentences=11).judge(documents([text, text + "\n" + text]))
     assert verdict.values[0] == 5
     assert verdict.kept.tolist() == [False, False]
     assert verdict.values[1] == 2 * verdict.values[0]
@@ -171,7 +171,7 @@ def test_a_verdict_does_not_depend_on_the_batch(documents):
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({"variant": "c5"}, "did you mean 'c4'"), ({"skip": ["citation"]}, "did you mean 'citations'")],
+    [({"variant": "datatrov"}, "did you mean 'datatrove'"), ({"skip": ["citation"]}, "did you mean 'citations'")],
 )
 def test_options_that_cannot_be_are_refused(options, words):
     with pytest.raises(ConfigError, match=words):

@@ -130,7 +130,7 @@ def test_null_turns_a_test_off(documents):
 
 
 def test_reasons_follow_the_sizes_of_n_grams(documents):
-    rule = GopherRepetition(top_n_grams=((1, 0.3),), dup_n_grams=((2, 0.3),))
+    rule = GopherRepetition(top_n_grams=((1, 0.3),), dup_n_grams=((2, 0.2),))
     assert reasons(rule, documents(["well well well now"])) == ["top_1_gram"]
     assert reasons(rule, documents(["a b c d a b c d"])) == ["duplicated_2_n_grams"]
 

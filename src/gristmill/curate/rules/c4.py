@@ -11,7 +11,7 @@ import numpy as np
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.curate.base import KEEP, Verdict
 from gristmill.curate.documents import Documents
-from gristmill.curate.words import words
+from gristmill.curate.words import splitter_versions, words
 
 # In characters: no text is longer than 2 GiB.
 _NO_LIMIT = 1 << 31
@@ -66,6 +66,10 @@ class C4:
         for step in self.skip:
             if step not in STEPS:
                 raise ConfigError(f"c4 has no step {step!r} to skip{did_you_mean(step, STEPS)}.")
+
+    def versions(self) -> dict[str, str]:
+        """What decides what a word is, beside Unicode's tables."""
+        return splitter_versions(_VARIANTS[self.variant].splitter)
 
     def judge(self, documents: Documents) -> Verdict:
         edited, codes, lines, ragged = self._edit(documents)

@@ -12,7 +12,7 @@ from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.curate.base import Verdict
 from gristmill.curate.documents import Documents
 from gristmill.curate.rules.limits import Limit, first_broken
-from gristmill.curate.words import words
+from gristmill.curate.words import splitter_versions, words
 
 _SPLITTERS = {"gristmill": "gristmill", "datatrove": "spacy"}
 
@@ -52,6 +52,10 @@ class FineWeb:
             Limit("char_dup_ratio", most=self.char_dup_ratio),
             Limit("list_ratio", most=self.list_ratio),
         )
+
+    def versions(self) -> dict[str, str]:
+        """What decides what a word is, beside Unicode's tables."""
+        return splitter_versions(_SPLITTERS[self.variant])
 
     def judge(self, documents: Documents) -> Verdict:
         return first_broken(self.limits, self._measure(documents))

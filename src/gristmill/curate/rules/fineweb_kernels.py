@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from gristmill.core.compiled import compiled, entry
+from gristmill.core.compiled import compiled, entry, leaf
 from gristmill.curate.characters import TERMINAL
 from gristmill.curate.hash_sets import key_of, slot_of
-from gristmill.curate.leaf import leaf
 from gristmill.curate.rules.white_space import skip_spaces
 from gristmill.curate.word_kernels import BYTES, INTS, decode
 

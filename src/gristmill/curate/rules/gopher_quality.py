@@ -12,7 +12,7 @@ from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.curate.base import Verdict
 from gristmill.curate.documents import Documents
 from gristmill.curate.rules.limits import Limit, first_broken
-from gristmill.curate.words import words
+from gristmill.curate.words import splitter_versions, words
 
 _SPLITTERS = {"gristmill": "gristmill", "datatrove": "spacy"}
 
@@ -27,7 +27,8 @@ class GopherQuality:
     which the number and the mean length of words leave out. Lines are those of `str.splitlines`. Stop words are
     counted once each, in small letters only.
 
-    `datatrove` splits words by spaCy and decides as datatrove 0.10.1 does; `gristmill` differs in its words only.
+    `datatrove` splits words by spaCy and decides as datatrove 0.10.1 does. `gristmill` has its own words, and asks how
+    many of them hold a letter without counting punctuation among them: prose with many commas is no less prose.
     """
 
     name: ClassVar[str] = "gopher_quality"
@@ -68,8 +69,14 @@ class GopherQuality:
             Limit("gopher_enough_stop_words", least=self.min_stop_words),
         )
 
+    def versions(self) -> dict[str, str]:
+        """What decides what a word is, beside Unicode's tables."""
+        return splitter_versions(_SPLITTERS[self.variant])
+
     def judge(self, documents: Documents) -> Verdict:
         counted, all_words, mean, hashes, ellipses, bullets, ends, alpha, stops = self._measure(documents)
+        if self.variant == "gristmill":
+            alpha = alpha * all_words / np.maximum(counted, 1)
         return first_broken(
             self.limits, (counted, counted, all_words, mean, mean, hashes, ellipses, bullets, ends, alpha, stops)
         )

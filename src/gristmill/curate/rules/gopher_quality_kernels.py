@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from gristmill.core.compiled import entry
+from gristmill.core.compiled import entry, leaf
 from gristmill.curate.characters import LINE_BREAK
 from gristmill.curate.hash_sets import HASHES, slot_of
-from gristmill.curate.leaf import leaf
 from gristmill.curate.rules.white_space import strip
 from gristmill.curate.word_kernels import ALPHA, BYTES, INTS, INTS32, WORD, decode
 

@@ -12,7 +12,7 @@ import numpy as np
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.curate.base import KEEP, Verdict
 from gristmill.curate.documents import Documents
-from gristmill.curate.words import words
+from gristmill.curate.words import splitter_versions, words
 
 _SPLITTERS = {"gristmill": "gristmill", "datatrove": "spacy"}
 
@@ -59,6 +59,10 @@ class GopherRepetition:
         segments = ("empty", "dup_para_frac", "dup_para_char_frac", "dup_line_frac", "dup_line_char_frac")
         tops = (f"top_{size}_gram" for size, _ in self.top_n_grams)
         return (*segments, *tops, *(f"duplicated_{size}_n_grams" for size, _ in self.dup_n_grams))
+
+    def versions(self) -> dict[str, str]:
+        """What decides what a word is, beside Unicode's tables."""
+        return splitter_versions(_SPLITTERS[self.variant])
 
     def judge(self, documents: Documents) -> Verdict:
         codes, values = np.full(len(documents), KEEP, np.int16), np.full(len(documents), np.nan)

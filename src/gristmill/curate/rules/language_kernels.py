@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import float32, float64, int16, int32, int64, types, uint8, void
 
-from gristmill.core.compiled import compiled, entry
+from gristmill.core.compiled import entry, leaf
 
 # Longer documents are judged on this many pieces, spread evenly from the first byte to the last.
 PIECES = 4
@@ -22,7 +22,7 @@ _AUTOMATON = types.UniTuple(int32[::1], 3)
 _BAYES = types.Tuple((int16[:, ::1], float32[::1], float32[::1], int32[::1]))
 
 
-@compiled
+@leaf
 def _character_start(data: Any, at: int, end: int) -> Any:
     """The first place from `at` on where a character begins."""
     while at < end and data[at] & 0xC0 == 0x80:
@@ -30,14 +30,14 @@ def _character_start(data: Any, at: int, end: int) -> Any:
     return at
 
 
-@compiled
+@leaf
 def _copy(data: Any, begin: int, end: int, out: Any, at: int) -> Any:
     for i in range(begin, end):
         out[at + i - begin] = data[i]
     return at + end - begin
 
 
-@compiled
+@leaf
 def _copy_pieces(data: Any, begin: int, end: int, length: int, out: Any, at: int) -> Any:
     """Copy PIECES pieces of about `length` bytes, whole characters, each ended by a line feed."""
     for piece in range(PIECES):
@@ -76,7 +76,7 @@ def find_unusual(data: Any, ends: Any, unusual: Any) -> None:
         unusual[row] = accents or not small
 
 
-@compiled
+@leaf
 def _count(data: Any, begin: int, end: int, automaton: Any, counts: Any, seen: Any) -> Any:
     """Count the n-grams of one sample; `seen` lists them in the order of first sight."""
     moves, rows, features = automaton
@@ -92,7 +92,7 @@ def _count(data: Any, begin: int, end: int, automaton: Any, counts: Any, seen: A
     return found
 
 
-@compiled
+@leaf
 def _weigh(seen: Any, found: int, counts: Any, bayes: Any, sums: Any) -> None:
     """The log-likelihood of each class; the counts go back to zero."""
     table, prior, logs, _ = bayes
@@ -106,7 +106,7 @@ def _weigh(seen: Any, found: int, counts: Any, bayes: Any, sums: Any) -> None:
             sums[k] += weight * float32(table[feature, k])
 
 
-@compiled
+@leaf
 def _best(sums: Any, size: int, labels: Any, shares: Any) -> Any:
     """The likeliest label and its probability; the temperature √size keeps scores comparable between lengths."""
     top, total, best = sums[0], 0.0, 0

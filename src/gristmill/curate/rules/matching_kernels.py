@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import int32, int64, types, uint8, void
 
-from gristmill.core.compiled import compiled, entry
+from gristmill.core.compiled import entry, leaf
 from gristmill.curate.word_kernels import BYTES, INTS, decode
 
 # What a node may be: the end of a word that stands alone, of one that stands anywhere. What a character may be: the
@@ -25,7 +25,7 @@ CHARACTER_BITS = 21
 _LIST = types.Tuple((uint8[::1], int64[::1], int32[::1], uint8[::1], int32[::1]))
 
 
-@compiled
+@leaf
 def _slot(key: int, size: int) -> Any:
     """Where in a table of `size` (a power of two) the search for `key` begins."""
     mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
@@ -42,7 +42,7 @@ def fill(links: Any, targets: Any, keys: Any, nodes: Any) -> None:
         keys[slot], nodes[slot] = links[i], targets[i]
 
 
-@compiled
+@leaf
 def _child(keys: Any, nodes: Any, node: int, code: int) -> Any:
     """The node after `node` by the character `code`, or -1."""
     key = np.int64(node) << CHARACTER_BITS | code
@@ -54,7 +54,7 @@ def _child(keys: Any, nodes: Any, node: int, code: int) -> Any:
     return -1
 
 
-@compiled
+@leaf
 def _longest(data: Any, at: int, end: int, allowed: int, listed: Any) -> Any:
     """The end of the longest listed word at `at` of the `allowed` kinds, or -1."""
     characters, keys, nodes, kinds, small = listed
@@ -72,7 +72,7 @@ def _longest(data: Any, at: int, end: int, allowed: int, listed: Any) -> Any:
     return found
 
 
-@compiled
+@leaf
 def _count(data: Any, at: int, end: int, characters: Any) -> Any:
     """How many characters are part of words, and whether the last one is."""
     count, inside = 0, False
@@ -84,7 +84,7 @@ def _count(data: Any, at: int, end: int, characters: Any) -> Any:
     return count, inside
 
 
-@compiled
+@leaf
 def _match(data: Any, at: int, end: int, listed: Any) -> Any:
     """As `match`, for one document."""
     characters, total, within, inside = listed[0], 0, 0, False

@@ -288,15 +288,31 @@ def _most_words(bounds: Any) -> Any:
     return most
 
 
+@compiled
+def _judge_copies(
+    data: Any, begin: int, starts: Any, ends: Any, sums: Any, joined: bool, characters: int, limits: Any, table: Any
+) -> Any:
+    """As `_judge_repeated`, for a document whose words are summed.
+
+    Copies of a size lie inside of the copies of every smaller size, so where those of the smallest cover no more than
+    a limit nothing needs to be counted.
+    """
+    words, size = starts.size, limits[0][0]
+    if words < size:
+        return _KEEP, np.nan
+    covered = _covered(sums, words - size + 1, size, table)
+    if joined and covered / characters > limits[1].min():
+        _sum_bytes(data, begin, starts, ends, sums)
+    return _judge_repeated(sums, words, covered, characters, limits, table)
+
+
 @entry(void(BYTES, INTS, _WORDS, boolean, _LIMITS, _LIMITS, int64, int16[::1], float64[::1]))
 def judge_grams(
     data: Any, offsets: Any, words: Any, joined: bool, tops: Any, copies: Any, code: int, codes: Any, values: Any
 ) -> None:
     """Judge the n-grams of documents that are kept so far; `code` is that of the first limit.
 
-    `joined` compares copies by their words written without spaces and lets an n-gram that comes once be the top one,
-    as datatrove does. Copies of a size lie inside of the copies of every smaller size, so where those of the smallest
-    cover no more than a limit nothing needs to be counted.
+    `joined` compares copies by their words written without spaces, and lets an n-gram that comes once be the top one.
     """
     bounds, starts, ends, hashes, chars = words
     most = _most_words(bounds)
@@ -304,16 +320,12 @@ def judge_grams(
     for row in range(offsets.size - 1):
         if codes[row] != _KEEP:
             continue
-        first, last = bounds[row], bounds[row + 1]
-        length = _count_characters(data[offsets[row] : offsets[row + 1]])
-        _sum_words(hashes[first:last], chars[first:last], sums)
-        found, share = _judge_top(sums, last - first, 1 if joined else 2, length, tops, table, counts)
-        if found == _KEEP and copies[0].size and last - first >= copies[0][0]:
-            size = copies[0][0]
-            covered = _covered(sums, last - first - size + 1, size, table)
-            if joined and covered / length > copies[1].min():
-                _sum_bytes(data, offsets[row], starts[first:last], ends[first:last], sums)
-            found, share = _judge_repeated(sums, last - first, covered, length, copies, table)
+        begin, own = offsets[row], slice(bounds[row], bounds[row + 1])
+        length = _count_characters(data[begin : offsets[row + 1]])
+        _sum_words(hashes[own], chars[own], sums)
+        found, share = _judge_top(sums, hashes[own].size, 1 if joined else 2, length, tops, table, counts)
+        if found == _KEEP and copies[0].size:
+            found, share = _judge_copies(data, begin, starts[own], ends[own], sums, joined, length, copies, table)
             found += tops[0].size if found != _KEEP else 0
         if found != _KEEP:
             codes[row], values[row] = code + found, share

@@ -1,0 +1,131 @@
+"""Gristmill's end of the comparison, stage by stage."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from curation.cases import CASES, CHAIN, FAMILIES, NGRAM, SIGNATURES
+from curation.serve import read_texts, serve
+from gristmill.curate.dedup.near import Near, sign
+from gristmill.curate.documents import Documents
+from gristmill.curate.rules import make_rule
+from gristmill.sources.batches import BATCH_BYTES
+from gristmill.stages.curate import Curation, Ledger, curate, start_documents
+from gristmill.tokenize.encode import encode_batch
+from gristmill.tokenize.tokenizer import load_tokenizer
+
+# Long enough to load every kernel and model, too short to teach a table much.
+_SPARK = "The quick brown fox jumps over the lazy dog, and that is all there is to be said of it.\n" * 3
+
+
+class GristmillSide:
+    """Holds the text as the reader would deliver it; every timing is taken in a forked child.
+
+    So each finds the same state: what the process has learnt from the other documents, and nothing of these.
+    """
+
+    def __init__(self) -> None:
+        self._tokenizer = load_tokenizer("gpt2")
+        self._batches: dict[str, list[pa.RecordBatch]] = {}
+        self._runs = {case: _run(case, self._tokenizer) for case in CASES}
+
+    def tokenizer(self, path: str) -> None:
+        """Write the tokenizer for the other side."""
+        Path(path).write_text(self._tokenizer.to_json(), encoding="utf-8")
+
+    def load(self, **paths: str) -> dict[str, int]:
+        """Read texts by name; the bytes of each."""
+        self._batches = {name: _batches(read_texts(path)) for name, path in paths.items()}
+        self._each(_batches([{"id": "0", "text": _SPARK}]))
+        return {name: sum(_size(batch) for batch in batches) for name, batches in self._batches.items()}
+
+    def learn(self, text: str) -> None:
+        """Let every case see a text, untimed."""
+        self._each(self._batches[text])
+
+    def time(self, case: str, text: str, times: int = 1) -> list[float]:
+        """The seconds that a case takes for a text, the first time and again."""
+        seconds: list[float] = _in_child(lambda: [self._time(case, text) for _ in range(times)])
+        return seconds
+
+    def decide(self, family: str, text: str) -> list[str | None]:
+        """Why each document goes, or None."""
+        rule = make_rule(family, {"variant": "datatrove"})
+        verdicts = [rule.judge(Documents(batch)) for batch in self._batches[text]]
+        return [verdict.reasons[code] if code >= 0 else None for verdict in verdicts for code in verdict.codes]
+
+    def _each(self, batches: Sequence[pa.RecordBatch]) -> None:
+        for run in self._runs.values():
+            for batch in batches:
+                run(batch)
+
+    def _time(self, case: str, text: str) -> float:
+        run, start = self._runs[case], time.perf_counter()
+        for batch in self._batches[text]:
+            run(batch)
+        return time.perf_counter() - start
+
+
+def _run(case: str, tokenizer: Any) -> Callable[[pa.RecordBatch], Any]:
+    """What a case does with a batch."""
+    if case in FAMILIES:
+        rule = make_rule(case, {"variant": "datatrove"})
+        return lambda batch: rule.judge(Documents(batch))
+    if case == "chain":
+        rules = tuple(make_rule(name, {"variant": "datatrove", **options}) for name, options in CHAIN)
+        return lambda batch: curate(start_documents(batch, 0), Curation(None, rules, "raise"), Ledger())
+    if case in SIGNATURES:
+        bands, rows = SIGNATURES[case]
+        near = Near(permutations=bands * rows, bands=bands, rows=rows, ngram=NGRAM)
+        return lambda batch: sign(start_documents(batch, 0), near, {"text": 0})
+    return lambda batch: encode_batch(batch, tokenizer)
+
+
+def _batches(documents: list[dict[str, str]]) -> list[pa.RecordBatch]:
+    """Batches of the reader's size and columns."""
+    groups, size = [[]], 0
+    for document in documents:
+        size += len(document["text"].encode())
+        if size > BATCH_BYTES and groups[-1]:
+            groups.append([])
+            size = len(document["text"].encode())
+        groups[-1].append(document)
+    return [_batch(group) for group in groups]
+
+
+def _batch(documents: list[dict[str, str]]) -> pa.RecordBatch:
+    count = len(documents)
+    columns = {name: pa.array([document[name] for document in documents]) for name in ("id",)}
+    columns |= {name: pa.array(["text"] * count) for name in ("source", "path")}
+    texts = pa.array([document["text"] for document in documents], pa.large_string())
+    return pa.record_batch({**columns, "row": pa.array(range(count)), "text": texts})
+
+
+def _size(batch: pa.RecordBatch) -> int:
+    documents = Documents(batch)
+    return int(documents.offsets[-1] - documents.offsets[0])
+
+
+def _in_child(function: Callable[[], Any]) -> Any:
+    """What a function gives in a forked child, whose memory is this process's and whose traces are not."""
+    reading, writing = os.pipe()
+    if not (child := os.fork()):
+        os.write(writing, json.dumps(function()).encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as reply:
+        content = reply.read()
+    os.waitpid(child, 0)
+    return json.loads(content)
+
+
+if __name__ == "__main__":
+    serve(GristmillSide(), int(sys.argv[1]))

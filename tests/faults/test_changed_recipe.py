@@ -1,0 +1,102 @@
+"""Runs of different recipes that are cut short in one folder never lend each other their files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gristmill as gm
+from gristmill.stages import work
+from gristmill.store.verify import verify
+
+Make = Callable[..., gm.Recipe]
+
+
+class Cut(Exception):
+    """A run's sudden end."""
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    """A recipe over 60 documents in two sources; `make("out", tokenizer=...)`."""
+    for name in ("a", "b"):
+        rows = [{"id": f"{name}{i}", "text": f"Text {i // 2} of a file. " * 9} for i in range(30)]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    sources: Any = [{"name": name, "paths": [str(tmp_path / f"{name}.jsonl")]} for name in ("a", "b")]
+    store: Any = {"tokens_per_shard": 1000, "val_fraction": 0.1}
+    return lambda out, **options: gm.Recipe(str(tmp_path / out), sources, store=store, **options)
+
+
+def content(root: Path) -> dict[str, bytes]:
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*.*")
+            if path.suffix in (".bin", ".idx", ".sum", ".ids", ".json") and path.name != "run.json"}  # fmt: skip
+
+
+def cut_before_marker(monkeypatch: pytest.MonkeyPatch, stage: str) -> None:
+    """End the run when the first job of a stage has written its files, but has not said so yet."""
+    original = work.write_atomic
+
+    def cutting(path: Path, text: str) -> None:
+        if path.parent.name == stage:
+            raise Cut
+        original(path, text)
+
+    monkeypatch.setattr(work, "write_atomic", cutting)
+
+
+@pytest.mark.parametrize("stage", ["curate", "tokens", "shards"])
+def test_a_finished_job_whose_files_another_recipe_replaced_is_done_again(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
+) -> None:
+    kept = gm.RunOptions(work=str(tmp_path / "work"))
+    gm.prepare(make("whole", tokenizer="byte"))
+    gm.prepare(make("out", tokenizer="byte"), options=kept)
+    other = make("out", tokenizer="byte", clean={"unicode": "nfkc"}, filters=[{"length": {"min_chars": 165}}])
+    cut_before_marker(monkeypatch, stage)
+    with pytest.raises(Cut):
+        gm.prepare(other, overwrite=True, options=kept)
+    monkeypatch.undo()
+    gm.prepare(make("out", tokenizer="byte"), options=kept)
+    assert content(tmp_path / "out") == content(tmp_path / "whole") and not verify(tmp_path / "out").faults
+
+
+def test_shards_that_another_run_wrote_are_not_taken_for_those_of_kept_work(make: Make, tmp_path: Path) -> None:
+    kept = gm.RunOptions(work=str(tmp_path / "work"))
+    first = make("out", tokenizer="byte")
+    gm.prepare(first, options=kept)
+    before = content(tmp_path / "out")
+    gm.prepare(make("out", tokenizer="byte", shuffle=True), overwrite=True)
+    assert content(tmp_path / "out") != before
+    gm.prepare(first, overwrite=True, options=kept)
+    assert content(tmp_path / "out") == before and not verify(tmp_path / "out").faults
+
+
+@pytest.mark.parametrize("rule", ["id", "exact", "near", "kept-ids"])
+def test_a_query_whose_result_another_recipe_replaced_is_run_again(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: str
+) -> None:
+    from gristmill.stages import pipeline
+
+    dedup: Any = ["exact", "near"]
+    kept = gm.RunOptions(work=str(tmp_path / "work"))
+    gm.prepare(make("whole", tokenizer="byte", dedup=dedup, seed=1))
+    gm.prepare(make("out", tokenizer="byte", dedup=dedup), options=kept)
+    original = pipeline.write_atomic
+
+    def cutting(path: Path, text: str) -> None:
+        if path.name == f"{rule}.json":
+            raise Cut
+        original(path, text)
+
+    monkeypatch.setattr(pipeline, "write_atomic", cutting)
+    with pytest.raises(Cut):
+        gm.prepare(make("out", tokenizer="byte", dedup=dedup, filters=[{"length": {"min_chars": 165}}]),
+                   overwrite=True, options=kept)  # fmt: skip
+    monkeypatch.undo()
+    # Another seed splits anew what the first recipe curated, so that its results are read again.
+    gm.prepare(make("out", tokenizer="byte", dedup=dedup, seed=1), options=kept)
+    assert content(tmp_path / "out") == content(tmp_path / "whole")
