@@ -40,7 +40,7 @@ filters: []               # run in this order: the first rule that drops a docum
 #  - profanity: {languages: [en]}
 #  - code_ratio: {max: 0.5}
 #  - url: {domains: blocked.txt}
-#  - function: {path: my_rules.py, name: keep}
+#  - function: {path: my_rules.py, function: keep}
 
 dedup:                    # in this order; `dedup: none` keeps duplicates
   - exact: {}

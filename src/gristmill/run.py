@@ -92,7 +92,7 @@ def prepare(
     with _only_run(root):
         _refuse_others(root)
         refuse_or_clear(root, overwrite)
-        _clear_temporary(root)
+        _clear_temporary(root, Path(options.work or root / WORK))
         manifest = _Preparation(root, recipe, tokenizer, progress, options).run(files)
         _remove_other_shards(root, manifest)
         _write_run_json(root, began, options)
@@ -295,11 +295,12 @@ def _refuse_others(root: Path) -> None:
             raise ConfigError(f"{path} is no part of a store, and {root} is to become one: choose another folder.")
 
 
-def _clear_temporary(root: Path) -> None:
+def _clear_temporary(root: Path, work: Path) -> None:
     """Remove what a killed run left half-written; shards that it finished may be used again."""
     for split in SPLITS:
         (root / split).mkdir(parents=True, exist_ok=True)
-    for path in (path for folder in (root, *(root / split for split in SPLITS)) for path in folder.glob(".*.tmp")):
+    folders = (root, *(root / split for split in SPLITS))
+    for path in (*(path for folder in folders for path in folder.glob(".*.tmp")), *work.rglob(".*.tmp")):
         path.unlink()
 
 

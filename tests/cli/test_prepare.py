@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import pytest
 
 import gristmill as gm
+from gristmill.recipe import read_recipe
 
 Command = Callable[..., Any]
 
@@ -119,3 +122,195 @@ def test_a_finished_store_is_refused(gristmill: Command, raw: Path, copied: Path
     assert "--overwrite" in gristmill("prepare", raw, "--out", copied, "--tokenizer", "byte", code=2).said
     gristmill("prepare", raw, "--out", copied, "--tokenizer", "byte", "--overwrite")
     assert gm.open(copied).num_documents == 2
+
+
+# Options that decide the bytes
+
+
+TEXTS = ["One text.", "Another text. \r\n", "One text.", "caf\u0065\u0301 au lait\n\n\nA line that is in two texts.",
+         "A line that is in two texts.\nAnd one that is not."]  # fmt: skip
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    """JSON lines with an exact duplicate, a repeated line, Windows' line ends and a decomposed letter."""
+    path = tmp_path / "raw.jsonl"
+    path.write_text("".join(json.dumps({"id": f"d{i}", "text": text}) + "\n" for i, text in enumerate(TEXTS)))
+    return path
+
+
+@pytest.fixture
+def prepared(call: Command, lines: Path, tmp_path: Path) -> Callable[..., Path]:
+    """`prepared("out", options...)`: the store of these lines, all of it in train."""
+
+    def made(out: str, *options: object) -> Path:
+        call("prepare", lines, "--out", tmp_path / out, "--tokenizer", "byte", "--val-fraction", 0, *options)
+        return tmp_path / out
+
+    return made
+
+
+def texts(root: Path) -> list[str]:
+    store = gm.open(root / "train")
+    return [store.document(i).text for i in range(store.num_documents)]
+
+
+def ids(root: Path) -> list[str]:
+    store = gm.open(root / "train")
+    return [store.document(i).id for i in range(store.num_documents)]
+
+
+def test_by_default_text_is_normalised_and_equal_documents_are_kept_once(prepared: Callable[..., Path]) -> None:
+    cleaned = "caf\u00e9 au lait\n\n\nA line that is in two texts."
+    assert texts(prepared("out")) == ["One text.", "Another text.", cleaned, TEXTS[4]]
+
+
+def test_texts_and_duplicates_can_be_kept_as_they_are(prepared: Callable[..., Path]) -> None:
+    assert texts(prepared("out", "--no-normalize", "--no-dedup")) == TEXTS
+    assert texts(prepared("other", "--no-normalize")) == [TEXTS[0], *TEXTS[1:2], *TEXTS[3:]]
+
+
+def test_dedup_is_chosen_by_name_and_runs_in_the_order_given(prepared: Callable[..., Path]) -> None:
+    root = prepared("out", "--dedup", "near,lines")
+    assert ids(root) == ["d0", "d1", "d3", "d4"] and texts(root)[3] == "And one that is not."
+    funnel = json.loads((root / "funnel.json").read_text())
+    assert [row["stage"] for row in funnel if row["stage"] in ("near", "lines", "exact")] == ["near", "lines"]
+
+
+def test_shuffle_moves_documents_by_seed(prepared: Callable[..., Path]) -> None:
+    orders = {tuple(ids(prepared(f"out{seed}", "--shuffle", "--seed", seed))) for seed in range(4)}
+    assert len(orders) > 1 and {tuple(sorted(order)) for order in orders} == {("d0", "d1", "d3", "d4")}
+
+
+def test_a_compressed_store_reads_the_same(prepared: Callable[..., Path]) -> None:
+    root = prepared("out", "--compression", "zstd")
+    assert (root / "train" / "shard-00000.bin.zst").exists() and texts(root) == texts(prepared("plain"))
+    assert gm.open(root / "train").fingerprint == gm.open(root.parent / "plain" / "train").fingerprint
+
+
+@pytest.mark.parametrize(
+    ("documents", "expected"),
+    [("file", ["a\nb\n\nc"]), ("line", ["a", "b", "c"]), ("paragraph", ["a\nb", "c"])],
+)
+def test_a_document_is_a_file_a_line_or_a_paragraph(
+    call: Command, tmp_path: Path, documents: str, expected: list[str]
+) -> None:
+    (tmp_path / "a.txt").write_text("a\nb\n\nc\n")
+    options = ("--tokenizer", "byte", "--val-fraction", 0, "--documents", documents)
+    call("prepare", tmp_path / "a.txt", "--out", tmp_path / "out", *options)
+    assert texts(tmp_path / "out") == expected
+
+
+def test_fields_are_carried_into_the_documents_table(call: Command, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "a", "url": "u", "date": 3}\n{"text": "b"}\n')
+    options = ("--tokenizer", "byte", "--val-fraction", 0, "--fields", "url,date")
+    call("prepare", tmp_path / "a.jsonl", "--out", tmp_path / "out", *options)
+    store = gm.open(tmp_path / "out")
+    found = [(store.document(i).record["url"], store.document(i).record["date"]) for i in range(2)]
+    assert found == [("u", "3"), (None, None)]
+
+
+# Options that change no byte
+
+
+def test_dropped_documents_are_told_and_their_texts_kept_when_asked_for(
+    call: Command, prepared: Callable[..., Path]
+) -> None:
+    root = prepared("out", "--keep-dropped")
+    (row,) = call("inspect", root, "--doc", "d2", "--json").json
+    assert (row["rule"], row["reason"], row["detail"], row["text"]) == ("exact", "duplicate", "d0", "One text.")
+    assert "duplicate" in call("inspect", root, "--doc", "d2").out
+    (row,) = call("inspect", prepared("other"), "--doc", "d2", "--json").json
+    assert "text" not in row
+
+
+def test_a_work_folder_is_kept_and_used_again(prepared: Callable[..., Path], tmp_path: Path) -> None:
+    root = prepared("out", "--work", tmp_path / "work")
+    made = {path: path.stat().st_mtime_ns for path in (tmp_path / "work" / "tokens").iterdir()}
+    again = prepared("again", "--work", tmp_path / "work", "--workers", 2, "--memory", "512MB")
+    assert made and {path: path.stat().st_mtime_ns for path in made} == made and not (root / ".work").exists()
+    assert (root / "manifest.json").read_bytes() == (again / "manifest.json").read_bytes()
+
+
+def test_a_dry_run_writes_nothing(call: Command, lines: Path, tmp_path: Path) -> None:
+    before = sorted(tmp_path.iterdir())
+    ran = call("prepare", lines, "--out", tmp_path / "out", "--tokenizer", "byte", "--dry-run", "--dedup", "near")
+    assert "steps: clean > dedup: near > tokenize: byte" in ran.out and sorted(tmp_path.iterdir()) == before
+
+
+# Recipes
+
+
+def test_the_template_is_a_recipe_and_so_is_all_that_it_shows_in_comments(
+    call: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    call("init")
+    text = (tmp_path / "recipe.yaml").read_text()
+    assert read_recipe(tmp_path / "recipe.yaml").filters == ()
+    shown = re.sub(r"^#(?=  - )|^# (?=mix:|decontaminate:)|^( +)# (?=fields:|documents:|priority:)", r"\1", text,
+                   flags=re.MULTILINE).replace("filters: []", "filters:")  # fmt: skip
+    (tmp_path / "all.yaml").write_text(shown)
+    (tmp_path / "blocked.txt").write_text("example.org\n")
+    (tmp_path / "my_rules.py").write_text("def keep(document): return True\n")
+    recipe = read_recipe(tmp_path / "all.yaml")
+    assert len(recipe.filters) == 10 and len(recipe.dedup) == 3 and recipe.mix and recipe.decontaminate
+    assert recipe.sources[0].fields == ("url", "date")
+
+
+BAD_RECIPES: dict[str, tuple[str, str]] = {
+    "no output": ("sources: [{name: a, paths: raw}]", "lacks 'out'"),
+    "no sources": ("out: o", "lacks 'sources'"),
+    "a misspelt key": ("out: o\nsources: [{name: a, paths: raw}]\nfiltres: []", "did you mean 'filters'"),
+    "a misspelt source key": ("out: o\nsources: [{name: a, path: raw}]", "did you mean 'paths'"),
+    "a misspelt filter": ("out: o\nsources: [{name: a, paths: raw}]\nfilters: [lenght]", "did you mean 'length'"),
+    "a misspelt option": ("out: o\nsources: [{name: a, paths: raw}]\nfilters: [{length: {min_char: 3}}]", "min_chars"),
+    "a wrong kind": ("out: o\nsources: [{name: a, paths: raw}]\nfilters: [{length: {min_chars: x}}]", "whole number"),
+    "a misspelt dedup": ("out: o\nsources: [{name: a, paths: raw}]\ndedup: [extact]", "did you mean 'exact'"),
+    "dedup twice": ("out: o\nsources: [{name: a, paths: raw}]\ndedup: [exact, exact]", "names a rule twice"),
+    "a filter as a mapping": ("out: o\nsources: [{name: a, paths: raw}]\nfilters: {c4: {}}", "filters is a list"),
+    "two sources of a name": ("out: o\nsources: [{name: a, paths: raw}, {name: a, paths: b}]", "the same name"),
+    "a mix of a stranger": (
+        "out: o\nsources: [{name: a, paths: raw}]\nmix: {weights: {b: 1}, target: 3}", "'b', which is no source",
+    ),
+    "a mix that is not all": (
+        "out: o\nsources: [{name: a, paths: raw}]\nmix: {weights: {a: 0.5}, target: 3}", "sum to 1, not 0.5",
+    ),
+    "no YAML": ("out: [", "is not YAML"),
+    "a list": ("[1, 2]", "must be a mapping"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_RECIPES)
+def test_a_mistake_in_a_recipe_is_named(call: Command, raw: Path, tmp_path: Path, case: str) -> None:
+    text, message = BAD_RECIPES[case]
+    (tmp_path / "recipe.yaml").write_text(text)
+    ran = call("prepare", "--recipe", tmp_path / "recipe.yaml", code=2)
+    assert message in ran.said and len(ran.said.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--dedup", "exact", "--no-dedup"), "exclude each other"),
+        (("--dedup", "exact,neer"), "did you mean 'near'"),
+        (("--workers", "0"), "workers must be"),
+        (("--memory", "much"), "is no size"),
+    ],
+)
+def test_options_that_contradict_or_mean_nothing_are_named(
+    call: Command, raw: Path, tmp_path: Path, options: tuple[str, ...], message: str
+) -> None:
+    assert message in call("prepare", raw, "--out", tmp_path / "o", "--tokenizer", "byte", *options, code=2).said
+
+
+def test_an_own_tokenizer_is_trained_and_used(call: Command, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("the mill grinds what the miller gives the mill\n" * 50)
+    ran = call("train-tokenizer", tmp_path / "a.txt", "--out", tmp_path / "own.json", "--vocab-size", 270)
+    assert "270 ids from 1 documents" in ran.out
+    assert "exists" in call("train-tokenizer", tmp_path / "a.txt", "--out", tmp_path / "own.json", code=2).said
+    options = ("--tokenizer", tmp_path / "own.json", "--val-fraction", 0)
+    call("prepare", tmp_path / "a.txt", "--out", tmp_path / "out", *options)
+    store = gm.open(tmp_path / "out")
+    assert store.document(0).text == (tmp_path / "a.txt").read_text().rstrip()
+    assert store.num_tokens < len(store.document(0).text) / 2

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -67,3 +70,31 @@ def test_a_query_that_fails_leaves_no_file(engine: Any, tmp_path: Path) -> None:
         engine.query("SELECT nothing FROM numbers", {"numbers": [file]}, tmp_path / "out.parquet")
     assert sorted(path.name for path in tmp_path.glob("*.parquet")) == ["a.parquet"]
     engine.query("SELECT a FROM numbers", {"numbers": [file]}, tmp_path / "out.parquet")
+
+
+def slow(seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds
+
+
+def test_workers_end_with_their_parent(tmp_path: Path) -> None:
+    """A parent that is killed leaves no worker behind."""
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[2]); from test_engines import slow; from pathlib import Path\n"
+        "from gristmill.engine.local import LocalEngine\n"
+        "if __name__ == '__main__':\n"
+        "    engine = LocalEngine(2, 1 << 28, Path(sys.argv[1]))\n"
+        "    for _ in engine.map(slow, [0.0, 0.0, 60.0, 60.0]): print(*engine._pool._processes, flush=True)\n"
+    )
+    (tmp_path / "parent.py").write_text(script)
+    parent = subprocess.Popen(
+        [sys.executable, tmp_path / "parent.py", tmp_path, Path(__file__).parent], stdout=subprocess.PIPE, text=True
+    )
+    assert parent.stdout is not None
+    workers = [int(pid) for pid in parent.stdout.readline().split()]
+    parent.kill()
+    parent.wait()
+    until = time.monotonic() + 20
+    while any(Path(f"/proc/{pid}").exists() for pid in workers) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert workers and not any(Path(f"/proc/{pid}").exists() for pid in workers)

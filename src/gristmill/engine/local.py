@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import signal
+import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -12,6 +16,8 @@ from pathlib import Path
 from gristmill.core.errors import EngineError
 from gristmill.engine.base import P, R
 from gristmill.engine.duck import Duck
+
+_WATCH_SECONDS = 0.5
 
 
 class LocalEngine:
@@ -26,7 +32,8 @@ class LocalEngine:
         """`function` of each part in the processes, at most two parts a worker ahead of what was taken."""
         if self._pool is None:
             # spawn: a fork would inherit the locks of our caller's threads, and of Arrow's.
-            self._pool = ProcessPoolExecutor(self._workers, multiprocessing.get_context("spawn"))
+            context = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(self._workers, context, initializer=_live_with, initargs=(os.getpid(),))
         waiting: deque[Future[R]] = deque()
         rest = iter(parts)
         try:
@@ -50,8 +57,23 @@ class LocalEngine:
         self._duck.query(sql, tables, out)
 
     def close(self) -> None:
-        """End the processes and the connection for queries."""
+        """End the processes, at once: what they were doing is done again, and whole, by the next run."""
         self._duck.close()
         if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
+            processes = list((self._pool._processes or {}).values())
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            for process in processes:
+                process.terminate()
             self._pool = None
+
+
+def _live_with(parent: int) -> None:
+    """Leave interrupts to the parent, and end when it has ended: a killed run must not work on behind its user."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_WATCH_SECONDS)
+    os._exit(1)

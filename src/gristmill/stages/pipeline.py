@@ -247,8 +247,9 @@ class Pipeline:
         if self.recipe.mix:
             self._count_mix(files)
         planned = plan_shards(files, self.recipe.store.tokens_per_shard)
-        jobs = [ShardJob(root, split, number, tuple(ranges), upstream, dtype, self.recipe.store.compression,
-                         self.work / "tokens", root / WORK / "shards") for split, number, ranges in planned]  # fmt: skip
+        folders = (self.work / "tokens", root / WORK / "shards")
+        jobs = [ShardJob(root, split, number, tuple(ranges), upstream, dtype, self.recipe.store.compression, *folders)
+                for split, number, ranges in planned]  # fmt: skip
         done = complete(self.engine, jobs, self.progress, "writing shards")
         entries: dict[str, list[ShardEntry]] = {split: [] for split in SPLITS}
         for job, result in zip(jobs, done, strict=True):
