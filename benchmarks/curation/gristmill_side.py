@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,23 +33,24 @@ class GristmillSide:
     """
 
     def __init__(self) -> None:
-        self._tokenizer = load_tokenizer("gpt2")
-        self._batches: dict[str, list[pa.RecordBatch]] = {}
-        self._runs = {case: _run(case, self._tokenizer) for case in CASES}
+        self._batches = {"spark": _batches([{"id": "0", "text": _SPARK}])}
+        self._runs: dict[str, Callable[[pa.RecordBatch], Any]] = {}
 
     def tokenizer(self, path: str) -> None:
         """Write the tokenizer for the other side."""
-        Path(path).write_text(self._tokenizer.to_json(), encoding="utf-8")
+        Path(path).write_text(load_tokenizer("gpt2").to_json(), encoding="utf-8")
 
     def load(self, **paths: str) -> dict[str, int]:
         """Read texts by name; the bytes of each."""
-        self._batches = {name: _batches(read_texts(path)) for name, path in paths.items()}
-        self._each(_batches([{"id": "0", "text": _SPARK}]))
-        return {name: sum(_size(batch) for batch in batches) for name, batches in self._batches.items()}
+        self._batches |= {name: _batches(read_texts(path)) for name, path in paths.items()}
+        return {name: sum(_size(batch) for batch in self._batches[name]) for name in paths}
 
     def learn(self, text: str) -> None:
-        """Let every case see a text, untimed."""
-        self._each(self._batches[text])
+        """Make each case ready and let it see a text, untimed."""
+        for case in CASES:
+            self._runs[case] = _run(case)
+            for batch in self._batches[text]:
+                self._runs[case](batch)
 
     def time(self, case: str, text: str, times: int = 1) -> list[float]:
         """The seconds that a case takes for a text, the first time and again."""
@@ -62,11 +63,6 @@ class GristmillSide:
         verdicts = [rule.judge(Documents(batch)) for batch in self._batches[text]]
         return [verdict.reasons[code] if code >= 0 else None for verdict in verdicts for code in verdict.codes]
 
-    def _each(self, batches: Sequence[pa.RecordBatch]) -> None:
-        for run in self._runs.values():
-            for batch in batches:
-                run(batch)
-
     def _time(self, case: str, text: str) -> float:
         run, start = self._runs[case], time.perf_counter()
         for batch in self._batches[text]:
@@ -74,7 +70,7 @@ class GristmillSide:
         return time.perf_counter() - start
 
 
-def _run(case: str, tokenizer: Any) -> Callable[[pa.RecordBatch], Any]:
+def _run(case: str) -> Callable[[pa.RecordBatch], Any]:
     """What a case does with a batch."""
     if case in FAMILIES:
         rule = make_rule(case, {"variant": "datatrove"})
@@ -86,12 +82,14 @@ def _run(case: str, tokenizer: Any) -> Callable[[pa.RecordBatch], Any]:
         bands, rows = SIGNATURES[case]
         near = Near(permutations=bands * rows, bands=bands, rows=rows, ngram=NGRAM)
         return lambda batch: sign(start_documents(batch, 0), near, {"text": 0})
+    tokenizer = load_tokenizer("gpt2")
     return lambda batch: encode_batch(batch, tokenizer)
 
 
 def _batches(documents: list[dict[str, str]]) -> list[pa.RecordBatch]:
     """Batches of the reader's size and columns."""
-    groups, size = [[]], 0
+    groups: list[list[dict[str, str]]] = [[]]
+    size = 0
     for document in documents:
         size += len(document["text"].encode())
         if size > BATCH_BYTES and groups[-1]:
@@ -103,10 +101,10 @@ def _batches(documents: list[dict[str, str]]) -> list[pa.RecordBatch]:
 
 def _batch(documents: list[dict[str, str]]) -> pa.RecordBatch:
     count = len(documents)
-    columns = {name: pa.array([document[name] for document in documents]) for name in ("id",)}
-    columns |= {name: pa.array(["text"] * count) for name in ("source", "path")}
+    ids = pa.array([document["id"] for document in documents])
     texts = pa.array([document["text"] for document in documents], pa.large_string())
-    return pa.record_batch({**columns, "row": pa.array(range(count)), "text": texts})
+    same = pa.array(["text"] * count)
+    return pa.record_batch({"id": ids, "source": same, "path": same, "row": pa.array(range(count)), "text": texts})
 
 
 def _size(batch: pa.RecordBatch) -> int:

@@ -27,6 +27,7 @@ from gristmill.curate.base import Rule
 from gristmill.curate.clean import CleanOptions
 from gristmill.curate.decontaminate import DecontaminateOptions
 from gristmill.curate.dedup.exact import Exact
+from gristmill.curate.dedup.index import index_fingerprint
 from gristmill.curate.dedup.lines import Lines
 from gristmill.curate.dedup.near import Near
 from gristmill.curate.rules import content as rule_content
@@ -183,7 +184,7 @@ class Recipe:
             "sources": sources,
             "clean": content(self.clean) if self.clean else None,
             "filters": [rule_content(rule) for rule in self.filters],
-            "dedup": [{rule.name: content(rule)} for rule in self.dedup],
+            "dedup": [{rule.name: dedup_content(rule)} for rule in self.dedup],
             "decontaminate": _without_paths(self.decontaminate) if self.decontaminate else None,
             "tokenizer": Path(self.tokenizer).name,
             "eos": self.eos,
@@ -192,6 +193,12 @@ class Recipe:
             "store": content(self.store),
             "on_error": self.on_error,
         }
+
+
+def dedup_content(rule: Dedup) -> dict[str, Any]:
+    """What a dedup rule's answers depend on: an index counts by its content."""
+    index = rule.index if isinstance(rule, Near) else None
+    return {**content(rule), **({"index": index_fingerprint(Path(index))} if index else {})}
 
 
 def _without_paths(options: Any) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from gristmill.core.errors import ConfigError, SourceError
 from gristmill.core.hashing import fingerprint
-from gristmill.core.options import content
 from gristmill.core.paths import write_atomic
 from gristmill.core.progress import Progress
 from gristmill.curate.base import Rule
@@ -22,7 +21,7 @@ from gristmill.curate.dedup.lines import Lines, repeated_lines
 from gristmill.curate.dedup.near import Near
 from gristmill.curate.dedup.units import NearUnit
 from gristmill.engine.base import Engine
-from gristmill.recipe import Recipe, SourceOptions
+from gristmill.recipe import Recipe, SourceOptions, dedup_content
 from gristmill.sources.units import Unit
 from gristmill.stages.account import DROPPED, FUNNEL, Funnel, write_dropped
 from gristmill.stages.curate import CurateJob, Curation, inputs_fingerprint
@@ -174,7 +173,7 @@ class Pipeline:
                 self.progress.note(alarm)
             shutil.copyfile(result.evidence, out)
 
-        self._drop(Near.name, "near_duplicate", [content(rule), [done.fingerprint for done in signed]], find)
+        self._drop(Near.name, "near_duplicate", [dedup_content(rule), [done.fingerprint for done in signed]], find)
         if self.save_index:
             self._save_index(units, rule, Path(self.save_index))
 

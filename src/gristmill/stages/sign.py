@@ -28,7 +28,13 @@ class SignJob(UnitJob):
 
     @property
     def depends(self) -> Any:
-        return ["sign", self.upstream, [drops.fingerprint for drops in self.drops], content(self.near), self.priorities]
+        return [
+            "sign",
+            self.upstream,
+            [drops.fingerprint for drops in self.drops],
+            {**content(self.near), "index": None},
+            self.priorities,
+        ]
 
     def __call__(self) -> Facts:
         gone = docs_of_unit([drops.path for drops in self.drops], self.number)

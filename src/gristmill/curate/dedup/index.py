@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from gristmill.core.errors import ConfigError
+from gristmill.core.hashing import fingerprint
 from gristmill.core.paths import atomic_file, disk_errors, write_atomic
 from gristmill.curate.dedup.characters import unicode_version
 from gristmill.curate.dedup.near import Near
@@ -29,6 +30,7 @@ from gristmill.curate.dedup.sets import write_sets
 from gristmill.curate.dedup.units import NearUnit, documents_of
 from gristmill.curate.documents import Ints
 from gristmill.engine.base import Engine
+from gristmill.store.files import sampled_checksum
 
 VERSION = 1
 INDEX_UNIT = -(1 << 30)
@@ -43,6 +45,13 @@ class Index:
     keys: Sequence[Path]
     ids: Sequence[Path]
     notes: Sequence[str]
+
+
+def index_fingerprint(folder: Path) -> str:
+    """32 hex digits that name an index's content, wherever it lies."""
+    described = _described(folder)
+    files = [part_path(folder, part, _KEYS) for part in range(described["parts"])]
+    return fingerprint([described, [sampled_checksum(file) for file in files]])
 
 
 def part_path(folder: Path, part: int, kind: str) -> Path:

@@ -10,6 +10,7 @@ import importlib
 import types
 import typing
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from gristmill.core.errors import ConfigError, did_you_mean
@@ -50,10 +51,14 @@ def make_rule(name: str, options: Mapping[str, Any] | None = None) -> Rule:
 
 def content(rule: Rule) -> dict[str, Any]:
     """What a rule's answers depend on: its name, its options, and the versions of its models, lists and functions."""
-    frozen: Any = rule
-    options = {option.name: getattr(rule, option.name) for option in dataclasses.fields(frozen) if option.init}
-    versions: dict[str, str] = getattr(rule, "versions", dict)()
-    return {"name": rule.name, "options": options, "versions": versions}
+    options: Any = rule
+    given = {key: _without_folder(value) for key, value in dataclasses.asdict(options).items()}
+    return {"name": rule.name, "options": given, "versions": getattr(rule, "versions", dict)()}
+
+
+def _without_folder(value: Any) -> Any:
+    """A file by its name alone: what it holds is among the versions, where it lies is the machine's affair."""
+    return Path(value).name if isinstance(value, str) and Path(value).is_file() else value
 
 
 def _check_kinds(cls: type, options: Mapping[str, Any], where: str) -> None:

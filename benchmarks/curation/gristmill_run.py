@@ -1,0 +1,94 @@
+"""One whole run of `prepare` in a fresh process: raw JSONL to a store. Its figures go to stdout as JSON.
+
+python -m curation.gristmill_run INPUTS OUT WORKERS [profile]
+"""
+
+from __future__ import annotations
+
+import cProfile
+import json
+import pstats
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from curation.cases import CHAIN, NGRAM
+from gristmill import prepare
+from gristmill.recipe import Recipe, SourceOptions
+from gristmill.run import RunOptions
+
+Function = tuple[str, int, str]
+
+# Steps that do not contain each other, by file and function; words are taken out of the rules that ask for them.
+STEPS = {
+    "read JSONL": ("sources/units.py", "read_unit"),
+    "clean": ("curate/clean.py", "clean"),
+    "words (spaCy's)": ("curate/words.py", "words"),
+    "gopher_repetition": ("rules/gopher_repetition.py", "judge"),
+    "gopher_quality": ("rules/gopher_quality.py", "judge"),
+    "c4": ("rules/c4.py", "judge"),
+    "fineweb": ("rules/fineweb.py", "judge"),
+    "hash texts and ids": ("stages/curate.py", "finished"),
+    "take what is kept": ("curate/documents.py", "take"),
+    "write between stages": ("stages/tables.py", "write"),
+    "read between stages": ("stages/tables.py", "batches_of"),
+    "ids that come twice": ("stages/pipeline.py", "check_ids"),
+    "exact duplicates": ("dedup/exact.py", "exact_duplicates"),
+    "MinHash signatures": ("dedup/near.py", "sign"),
+    "candidates": ("dedup/bands.py", "candidates"),
+    "verify candidates": ("dedup/verify.py", "verified"),
+    "tokenise": ("tokenize/encode.py", "encode_batch"),
+    "load the tokenizer": ("tokenize/tokenizer.py", "load_tokenizer"),
+    "write shards": ("stages/shards.py", "__call__"),
+    "account of drops": ("stages/account.py", "write_dropped"),
+}
+_WORDS = "words (spaCy's)"
+_PARQUET = "parquet/core.py"
+
+
+def recipe(inputs: str, out: str) -> Recipe:
+    """Clean, the four families, exact and near dedup, gpt2."""
+    filters = [{name: {"variant": "datatrove", **options}} for name, options in CHAIN]
+    return Recipe(out, [SourceOptions("text", [inputs])], filters=filters, dedup=["exact", {"near": {"ngram": NGRAM}}])
+
+
+def steps(stats: Mapping[Function, Any], seconds: float) -> dict[str, float]:
+    """Seconds by step, and what is left."""
+    found = {step: _cumulative(stats, file, name) for step, (file, name) in STEPS.items()}
+    found["write between stages"] = sum(_cumulative(stats, _PARQUET, name) for name in ("write_batch", "write_table"))
+    for file, within in _words_by_caller(stats).items():
+        found[next(step for step, (own, _) in STEPS.items() if file.endswith(own))] -= within
+    return {**found, "all else (imports, starts, files)": seconds - sum(found.values())}
+
+
+def _cumulative(stats: Mapping[Function, Any], file: str, name: str) -> float:
+    return sum(row[3] for (path, _, function), row in stats.items() if path.endswith(file) and function == name)
+
+
+def _words_by_caller(stats: Mapping[Function, Any]) -> dict[str, float]:
+    file, name = STEPS[_WORDS]
+    callers = next(row[4] for (path, _, function), row in stats.items() if path.endswith(file) and function == name)
+    found: dict[str, float] = {}
+    for (path, _, _), row in callers.items():
+        found[path] = found.get(path, 0) + row[3]
+    return found
+
+
+def main(inputs: str, out: str, workers: str, profile: str = "") -> None:
+    """Run it, under a profiler if asked."""
+    profiler, start = cProfile.Profile(), time.perf_counter()
+    if profile:
+        profiler.enable()
+    manifest = prepare(recipe(inputs, out), options=RunOptions(workers=int(workers)))
+    profiler.disable()
+    seconds = time.perf_counter() - start
+    tokens = sum(entry.tokens for entries in manifest.splits.values() for entry in entries)
+    documents = sum(entry.documents for entries in manifest.splits.values() for entry in entries)
+    stats: Any = pstats.Stats(profiler) if profile else None
+    spent = steps(stats.stats, seconds) if profile else {}
+    print(json.dumps({"seconds": seconds, "tokens": tokens, "documents": documents, "steps": spent}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,69 @@
+"""Whole runs in fresh processes, with the memory of the process tree sampled while they go."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from curation.side import BENCHMARKS, PYTHONS, SideError, environment
+from harness.processes import tree
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_EVERY_SECONDS = 0.1
+
+
+def whole_run(side: str, inputs: Path, *arguments: str, variables: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The figures of one run, with the seconds of the whole process and the peak of its memory in bytes."""
+    folder = Path(tempfile.mkdtemp(dir=BENCHMARKS / "data" / "curate", prefix="run-"))
+    command = [PYTHONS[side], "-W", "ignore", "-m", f"curation.{side}_run", str(inputs), str(folder / "out"), *arguments]
+    try:
+        with (folder / "log").open("w") as log:
+            start = time.perf_counter()
+            process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment() | dict(variables or {})
+            )
+            peak = _Peak(process.pid)
+            output, _ = process.communicate()
+            seconds = time.perf_counter() - start
+        if process.returncode:
+            raise SideError(f"{side} failed: {(folder / 'log').read_text()[-2000:]}")
+        return {**json.loads(output.splitlines()[-1]), "process_seconds": seconds, "peak_bytes": peak.stop()}
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Peak:
+    """Watches the resident memory of a process tree; pages that processes share count for each of them."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid, self._peak, self._ended = pid, 0, threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+
+    def stop(self) -> int:
+        self._ended.set()
+        self._thread.join()
+        return self._peak
+
+    def _watch(self) -> None:
+        while not self._ended.wait(_EVERY_SECONDS):
+            self._peak = max(self._peak, _resident(self._pid))
+
+
+def _resident(pid: int) -> int:
+    try:
+        return sum(_pages(process) for process in tree(pid)) * _PAGE
+    except OSError:  # a process ended while the tree was walked
+        return 0
+
+
+def _pages(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1])
