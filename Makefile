@@ -18,14 +18,17 @@ lint: $(VENV)/.tested
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Loader against its peers, then the figures at a trillion tokens: benchmarks/README.md says what and how.
+# The loader and the writing half against their peers; `scale` for a trillion tokens and 20 million documents.
 bench: $(VENV)/.installed
 	PYTHON=$(PYTHON) bash benchmarks/setup_peers.sh
 	$(BIN)/python benchmarks/loader.py
 	$(BIN)/python benchmarks/cold.py
+	PYTHON=$(PYTHON) bash benchmarks/setup_datatrove.sh
+	$(BIN)/python benchmarks/curate.py
 
 scale: $(VENV)/.installed
 	$(BIN)/python benchmarks/scale.py
+	$(BIN)/python benchmarks/dedup_scale.py
 
 $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)

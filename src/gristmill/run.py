@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from gristmill.tokenize.tokenizer import Tokenizer
     from gristmill.tokenize.training import TrainingReport
 
-_OWN_FILES = (MANIFEST, TOKENIZER, "inputs.parquet", "run.json", "report.html", "dropped.parquet", "funnel.json")
+_OWN_FILES = (MANIFEST, TOKENIZER, "inputs.parquet", "run.json", "report.html", "dropped.parquet",
+              "duplicates.parquet", "funnel.json")  # fmt: skip
 _OWN_PREFIXES = ("shard-", "pack-")
 # Below this much input a pool of processes takes longer to start than it saves.
 _SMALL_INPUT = 32 << 20

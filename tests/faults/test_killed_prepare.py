@@ -199,11 +199,28 @@ def test_a_second_run_on_a_folder_is_told_of_the_first(prepare: Prepare, whole: 
     assert content(tmp_path / "out") == whole
 
 
-def test_an_interrupt_is_one_word_and_leaves_no_half_written_file(prepare: Prepare, tmp_path: Path) -> None:
-    process = prepare("out", 1)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_interrupt_is_one_word_and_leaves_no_half_written_file(
+    prepare: Prepare, tmp_path: Path, workers: int
+) -> None:
+    """Ctrl-C reaches the whole process group, workers too."""
+    process = prepare("out", workers)
     wait_for((tmp_path / "out" / "train" / "shard-00000.bin").exists, process)
-    process.send_signal(signal.SIGINT)
+    os.killpg(process.pid, signal.SIGINT)
     _, said = process.communicate()
     assert process.returncode == 130 and said.endswith("gristmill: interrupted\n") and "Traceback" not in said, said
     check_unfinished(tmp_path / "out")
-    assert not list((tmp_path / "out").rglob("*.tmp"))
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds worker processes in /proc")
+def test_workers_end_with_a_run_that_is_killed_alone(prepare: Prepare, tmp_path: Path) -> None:
+    process = prepare("out", 2)
+    wait_for(lambda: markers(tmp_path / "out") > 0, process)
+    workers = workers_of(process)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    until = time.monotonic() + 30
+    while any(Path(f"/proc/{pid}").exists() for pid in workers):
+        assert workers and time.monotonic() < until, "a worker lives on and may write into a later run's files"
+        time.sleep(0.05)
+    check_unfinished(tmp_path / "out")

@@ -78,6 +78,15 @@ def test_a_duplicate_names_the_one_that_stayed_and_how_near_it_is(store: Path) -
     assert all(row["detail"] and row["value"] is None for row in exact)
 
 
+def test_the_evidence_of_duplicates_stands_by_itself(store: Path) -> None:
+    rows = pq.read_table(store / "duplicates.parquet").to_pylist()
+    dropped = {row["id"]: row for row in pq.read_table(store / "dropped.parquet").to_pylist()}
+    assert {row["rule"] for row in rows} == {"exact", "near"}
+    for row in rows:
+        assert row["kept_id"] == dropped[row["id"]]["detail"] and row["similarity"] == dropped[row["id"]]["value"]
+    assert len(rows) == sum(row["rule"] in ("exact", "near") for row in dropped.values())
+
+
 def test_texts_of_dropped_documents_are_kept_only_when_asked_for(store: Path, run: Run) -> None:
     rows = pq.read_table(store / "dropped.parquet").to_pylist()
     assert any(row["text"].startswith("too short") for row in rows)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DROPPED = "dropped.parquet"
+EVIDENCE = "duplicates.parquet"
 _UNITS = ("documents", "bytes", "tokens")
 FUNNEL = "funnel.json"
 # A rule that drops more than this share of what it sees is worth a look before the data is used.
@@ -134,7 +135,19 @@ class Funnel:
         return None
 
 
-def write_dropped(out: Path, units: Sequence[tuple[int, Sequence[Path]]], kept_ids: Path | None, texts: bool) -> None:
+def write_evidence(out: Path, evidence: Path | None) -> None:
+    """One Parquet file of all duplicates: dropped id, kept id, similarity (null for equal texts), and the rule."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    names = {"id": pa.string(), "kept_id": pa.string(), "similarity": pa.float64(), "rule": pa.string()}
+    schema = pa.schema(list(names.items()))
+    with atomic_file(out) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        for batch in batches_of(evidence, list(names)) if evidence else ():
+            writer.write_batch(batch.select(list(names)).cast(schema))
+
+
+def write_dropped(out: Path, units: Sequence[tuple[int, Sequence[Path]]], evidence: Path | None, texts: bool) -> None:
     """One Parquet file of all dropped documents in their order; `detail` of a duplicate names the one that stayed."""
     import pyarrow.parquet as pq
 
@@ -144,16 +157,16 @@ def write_dropped(out: Path, units: Sequence[tuple[int, Sequence[Path]]], kept_i
         atomic_file(out) as file,
         pq.ParquetWriter(file, schema.empty_table().select(kept).schema, compression="zstd") as writer,
     ):
-        for table in _tables(units, kept_ids):
+        for table in _tables(units, evidence):
             writer.write_table(table.select(kept))
 
 
-def _tables(units: Sequence[tuple[int, Sequence[Path]]], kept_ids: Path | None) -> Iterator[pa.Table]:
+def _tables(units: Sequence[tuple[int, Sequence[Path]]], evidence: Path | None) -> Iterator[pa.Table]:
     """The dropped documents of each unit, by the pass that dropped them."""
     import pyarrow as pa
 
     for number, files in units:
-        ids = _KeptIds(kept_ids, number) if kept_ids else None
+        ids = _KeptIds(evidence, number) if evidence else None
         for batch in (batch for file in files for batch in batches_of(file)):
             table = pa.Table.from_batches([batch])
             yield ids.name(table) if ids else table
@@ -163,8 +176,8 @@ class _KeptIds:
     """The ids of the documents in whose favour those of a unit were dropped."""
 
     def __init__(self, path: Path, unit: int) -> None:
-        (table,) = rows_of_unit([path], unit, ["doc", "id"])
-        self._docs, self._ids = table.column("doc").to_numpy(), table.column("id")
+        (table,) = rows_of_unit([path], unit, ["doc", "kept_id"])
+        self._docs, self._ids = table.column("doc").to_numpy(), table.column("kept_id")
 
     def name(self, table: pa.Table) -> pa.Table:
         """The table with those ids as details."""

@@ -114,7 +114,7 @@ def start_documents(batch: pa.RecordBatch, first: int) -> Documents:
     """A batch as it was read, numbered from `first`, with no step's mark on it yet."""
     import pyarrow as pa
 
-    numbers, marks = np.arange(first, first + len(batch)), np.zeros(len(batch), np.int32)
+    numbers, marks = np.arange(first, first + len(batch)), np.zeros(len(batch), np.int64)
     return Documents(batch.add_column(0, "doc", pa.array(numbers)).append_column("edits", pa.array(marks)))
 
 
@@ -168,7 +168,7 @@ def mark_edits(before: Documents, after: Documents, bit: int) -> Documents:
     changed = pc.not_equal(before.batch.column("text"), after.batch.column("text")).to_numpy(zero_copy_only=False)
     if not changed.any():
         return before
-    marks = after.batch.column("edits").to_numpy() | (changed.astype(np.int32) << bit)
+    marks = after.batch.column("edits").to_numpy() | (changed.astype(np.int64) << bit)
     column = after.batch.schema.get_field_index("edits")
     return after.with_batch(after.batch.set_column(column, "edits", pa.array(marks)))
 

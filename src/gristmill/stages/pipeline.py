@@ -23,7 +23,7 @@ from gristmill.curate.dedup.units import NearUnit
 from gristmill.engine.base import Engine
 from gristmill.recipe import Recipe, SourceOptions, dedup_content
 from gristmill.sources.units import Unit
-from gristmill.stages.account import DROPPED, FUNNEL, Funnel, write_dropped
+from gristmill.stages.account import DROPPED, EVIDENCE, FUNNEL, Funnel, write_dropped, write_evidence
 from gristmill.stages.curate import CurateJob, Curation, inputs_fingerprint
 from gristmill.stages.drops import Drops
 from gristmill.stages.evaluations import Evaluations
@@ -37,8 +37,12 @@ from gristmill.store.manifest import SPLITS, ShardEntry
 
 # How wide steps are called while they run; what a query has done of its work cannot be known.
 _SAID = {"id": "checking ids", "exact": "finding equal documents", "near": "finding near duplicates",
-         "kept-ids": "naming duplicates", "layout": "ordering documents",
+         "evidence": "naming duplicates", "layout": "ordering documents",
          "saved-index": "saving the index"}  # fmt: skip
+
+# What the tables of wide rules tell beside the document that stays.
+_OWN_COLUMNS = {Near.name: "kept_id, similarity"}
+_NO_COLUMNS = "CAST(NULL AS VARCHAR(1)) AS kept_id, CAST(NULL AS DOUBLE) AS similarity"
 
 if TYPE_CHECKING:
     from gristmill.tokenize.tokenizer import Tokenizer
@@ -256,21 +260,22 @@ class Pipeline:
         return entries
 
     def write_account(self, root: Path, keep_texts: bool) -> None:
-        """`funnel.json`, and `dropped.parquet` with a row for each document that is not in the store."""
+        """`funnel.json`, `dropped.parquet` with a row for each document that is not in the store, and the evidence."""
         drops = [rule for rule in (*self.applied, *self.drops) if rule.count]
-        kept_ids = self._kept_ids(drops) if drops else None
-        write_dropped(root / DROPPED, [(piece.number, piece.dropped) for piece in self.pieces], kept_ids, keep_texts)
+        evidence = self._evidence(drops) if drops else None
+        write_evidence(root / EVIDENCE, evidence)
+        write_dropped(root / DROPPED, [(piece.number, piece.dropped) for piece in self.pieces], evidence, keep_texts)
         write_atomic(root / FUNNEL, json.dumps(self.funnel.rows(), indent=1) + "\n")
 
-    def _kept_ids(self, drops: Sequence[Drops]) -> Path:
-        """For each document that a wide rule dropped, the id of the one that stayed, here or in an index."""
-        named = {Near.name: "kept_id"}
-        parts = [f"SELECT doc, kept, {named.get(rule.rule, 'CAST(NULL AS VARCHAR(1))')} AS kept_id FROM {rule.rule}"
+    def _evidence(self, drops: Sequence[Drops]) -> Path:
+        """For each document that a wide rule dropped, the one that stayed, here or in an index, and how near it is."""
+        parts = [f"SELECT doc, kept, '{rule.rule}' AS rule, {_OWN_COLUMNS.get(rule.rule, _NO_COLUMNS)} FROM {rule.rule}"
                  for rule in drops]  # fmt: skip
-        sql = f"""SELECT drops.doc, COALESCE(drops.kept_id, kept.id) AS id FROM ({" UNION ALL ".join(parts)}) AS drops
-                  LEFT JOIN kept ON drops.kept = kept.doc ORDER BY drops.doc"""
-        tables = {"kept": self.curated, **{rule.rule: [rule.path] for rule in drops}}
-        path, _ = self._wide("kept-ids", [rule.fingerprint for rule in drops],
+        sql = f"""SELECT drops.doc, gone.id, COALESCE(drops.kept_id, kept.id) AS kept_id, drops.similarity, drops.rule
+                  FROM ({" UNION ALL ".join(parts)}) AS drops JOIN documents AS gone ON drops.doc = gone.doc
+                  LEFT JOIN documents AS kept ON drops.kept = kept.doc ORDER BY drops.doc"""
+        tables = {"documents": self.curated, **{rule.rule: [rule.path] for rule in drops}}
+        path, _ = self._wide("evidence", [rule.fingerprint for rule in drops],
                              lambda out: self.engine.query(sql, tables, out))  # fmt: skip
         return path
 

@@ -23,7 +23,7 @@ def document_schema(fields: Sequence[str]) -> pa.Schema:
 
     numbers = ("row", "id_hash", "bytes", "hash_hi", "hash_lo", "keep_key")
     names = [("doc", pa.int64()), *((name, pa.string()) for name in ("id", "source", "path")),
-             *((name, pa.int64()) for name in numbers), ("edits", pa.int32()), ("text", pa.large_string())]  # fmt: skip
+             *((name, pa.int64()) for name in numbers), ("edits", pa.int64()), ("text", pa.large_string())]  # fmt: skip
     return pa.schema([*names, *((name, pa.string()) for name in fields)])
 
 

@@ -192,7 +192,7 @@ def _mixed(values: Ints, key: int) -> npt.NDArray[np.uint64]:
     return mix64_array(np.ascontiguousarray(values).view(np.uint64) ^ np.uint64(key))
 
 
-def _names(edits: npt.NDArray[np.int32], steps: Sequence[str]) -> Any:
+def _names(edits: Ints, steps: Sequence[str]) -> Any:
     """The steps that edited each document, joined by commas."""
     import pyarrow as pa
 

@@ -8,6 +8,7 @@ import json
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -82,3 +83,11 @@ def test_names_point_to_classes():
     for target in RULES.values():
         module, _, of = target.partition(":")
         assert inspect.isclass(getattr(importlib.import_module(f"gristmill.curate.rules.{module}"), of))
+
+
+def test_content_is_json_and_free_of_folders(tmp_path: Path) -> None:
+    (tmp_path / "rules.py").write_text("def keep(document):\n    return True\n")
+    made = content(make_rule("function", {"path": str(tmp_path / "rules.py")}))
+    assert json.loads(json.dumps(made)) == made and made["options"]["path"] == "rules.py"
+    (tmp_path / "rules.py").write_text("def keep(document):\n    return False\n")
+    assert content(make_rule("function", {"path": str(tmp_path / "rules.py")}))["versions"] != made["versions"]

@@ -51,9 +51,10 @@ def make_rule(name: str, options: Mapping[str, Any] | None = None) -> Rule:
 
 def content(rule: Rule) -> dict[str, Any]:
     """What a rule's answers depend on: its name, its options, and the versions of its models, lists and functions."""
-    options: Any = rule
-    given = {key: _without_folder(value) for key, value in dataclasses.asdict(options).items()}
-    return {"name": rule.name, "options": given, "versions": getattr(rule, "versions", dict)()}
+    frozen: Any = rule
+    names = [option.name for option in dataclasses.fields(frozen) if option.init]
+    options = {name: _without_folder(getattr(rule, name)) for name in names}
+    return {"name": rule.name, "options": options, "versions": getattr(rule, "versions", dict)()}
 
 
 def _without_folder(value: Any) -> Any:
