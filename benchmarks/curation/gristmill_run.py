@@ -62,15 +62,20 @@ def steps(stats: Mapping[Function, Any], seconds: float) -> dict[str, float]:
     return {**found, "all else (imports, starts, files)": seconds - sum(found.values())}
 
 
+def _row(stats: Mapping[Function, Any], file: str, name: str) -> Any:
+    """Calls, times and callers of a function: of those with that name in the file, the one that takes longest."""
+    rows = [row for (path, _, function), row in stats.items() if path.endswith(file) and function == name]
+    return max(rows, key=lambda row: row[3], default=(0, 0, 0.0, 0.0, {}))
+
+
 def _cumulative(stats: Mapping[Function, Any], file: str, name: str) -> float:
-    return sum(row[3] for (path, _, function), row in stats.items() if path.endswith(file) and function == name)
+    return float(_row(stats, file, name)[3])
 
 
 def _words_by_caller(stats: Mapping[Function, Any]) -> dict[str, float]:
-    file, name = STEPS[_WORDS]
-    callers = next(row[4] for (path, _, function), row in stats.items() if path.endswith(file) and function == name)
+    """Seconds of splitting words inside each file that asks for them."""
     found: dict[str, float] = {}
-    for (path, _, _), row in callers.items():
+    for (path, _, _), row in _row(stats, *STEPS[_WORDS])[4].items():
         found[path] = found.get(path, 0) + row[3]
     return found
 

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from curation.side import BENCHMARKS, PYTHONS, SideError, environment
 from harness.processes import tree
@@ -30,12 +30,12 @@ def whole_run(side: str, inputs: Path, *arguments: str, variables: Mapping[str, 
             process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment() | dict(variables or {})
             )
-            peak = _Peak(process.pid)
-            output, _ = process.communicate()
+            with _Peak(process.pid) as peak:
+                output, _ = process.communicate()
             seconds = time.perf_counter() - start
         if process.returncode:
             raise SideError(f"{side} failed: {(folder / 'log').read_text()[-2000:]}")
-        return {**json.loads(output.splitlines()[-1]), "process_seconds": seconds, "peak_bytes": peak.stop()}
+        return {**json.loads(output.splitlines()[-1]), "process_seconds": seconds, "peak_bytes": peak.bytes}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -44,18 +44,22 @@ class _Peak:
     """Watches the resident memory of a process tree; pages that processes share count for each of them."""
 
     def __init__(self, pid: int) -> None:
-        self._pid, self._peak, self._ended = pid, 0, threading.Event()
-        self._thread = threading.Thread(target=self._watch)
-        self._thread.start()
+        self.bytes = 0
+        self._pid, self._ended, self._thread = pid, threading.Event(), threading.Thread(target=self._watch)
 
-    def stop(self) -> int:
+    def __enter__(self) -> Self:
+        """Begin to watch."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Watch no longer."""
         self._ended.set()
         self._thread.join()
-        return self._peak
 
     def _watch(self) -> None:
         while not self._ended.wait(_EVERY_SECONDS):
-            self._peak = max(self._peak, _resident(self._pid))
+            self.bytes = max(self.bytes, _resident(self._pid))
 
 
 def _resident(pid: int) -> int:

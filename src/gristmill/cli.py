@@ -37,6 +37,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("gristmill: interrupted", file=sys.stderr)
         return 130
+    except SystemError as error:  # Numba's loader wraps an interrupt that reaches it
+        if not isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
+            raise
+        print("gristmill: interrupted", file=sys.stderr)
+        return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the last flush has somewhere to go
         return 1

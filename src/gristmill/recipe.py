@@ -95,7 +95,7 @@ class StoreOptions:
 
 @dataclass(frozen=True)
 class MixOptions:
-    """A mix fixed when the store is made: `target` documents or tokens of train in all, by weight of source."""
+    """A mix fixed when the store is made: `target` documents or tokens of both splits, by weight of source."""
 
     weights: Mapping[str, float]
     target: int

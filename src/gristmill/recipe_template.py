@@ -44,8 +44,8 @@ filters: []               # run in this order: the first rule that drops a docum
 
 dedup:                    # in this order; `dedup: none` keeps duplicates
   - exact: {}
-#  - lines: {}                     # lines that the corpus has already seen
 #  - near: {threshold: 0.8, permutations: 128, ngram: 5, unit: word, keep: first}
+#  - lines: {}                     # lines that the corpus has already seen; after near, which compares whole texts
 
 # decontaminate: {paths: ["evals/*.jsonl"], ngram: 13}
 

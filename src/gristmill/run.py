@@ -13,7 +13,7 @@ import tempfile
 import time
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,7 +90,7 @@ def prepare(
     if tokenizer.note:
         progress.note(tokenizer.note)
     began = time.time()
-    with _only_run(root):
+    with _only_run(root), _only_run(Path(options.work)) if options.work else nullcontext():
         _refuse_others(root)
         refuse_or_clear(root, overwrite)
         _clear_temporary(root, Path(options.work or root / WORK))
@@ -110,6 +110,7 @@ def dry_run(
     options: RunOptions | None = None,
 ) -> dict[str, Any]:
     """What `prepare` would do, and an estimate from about `sample` documents; nothing is written."""
+    from gristmill.stages.evaluations import curation_of
     from gristmill.stages.preview import forecast, preview
     from gristmill.tokenize.tokenizer import load_tokenizer
 
@@ -119,7 +120,9 @@ def dry_run(
     units = cut_units(files, {source.name: source.layout for source in recipe.sources})
     tokenizer = load_tokenizer(recipe.tokenizer, eos=recipe.eos)
     workers = min(options.workers or os.cpu_count() or 1, len(units))
-    return forecast(recipe, units, preview(recipe, units, tokenizer, sample), workers)
+    with tempfile.TemporaryDirectory(prefix="gristmill-") as folder:
+        curation = curation_of(recipe, Path(folder), progress)
+        return forecast(recipe, curation, units, preview(recipe, curation, units, tokenizer, sample), workers)
 
 
 def create_balanced_mix(

@@ -8,8 +8,8 @@ from gristmill.cli import build_parser
 
 FROZEN = {
     "prepare": "INPUT --compression --dedup --documents --dry-run --eos --fields --id-field --json --keep-dropped "
-    "--memory --no-dedup --no-normalize --on-error --out --overwrite --pack --recipe --sample --save-index --seed --shuffle "
-    "--text-field --tokenizer --tokens-per-shard --val-fraction --work --workers",
+    "--memory --no-dedup --no-normalize --on-error --out --overwrite --pack --recipe --sample --save-index --seed "
+    "--shuffle --text-field --tokenizer --tokens-per-shard --val-fraction --work --workers",
     "init": "FILE --overwrite",
     "train-tokenizer": "INPUT --limit --out --overwrite --text-field --vocab-size",
     "inspect": "PATH --doc --dtype --eos --json --plan --step --until",

@@ -75,7 +75,7 @@ def test_shards_that_another_run_wrote_are_not_taken_for_those_of_kept_work(make
     assert content(tmp_path / "out") == before and not verify(tmp_path / "out").faults
 
 
-@pytest.mark.parametrize("rule", ["id", "exact", "near", "kept-ids"])
+@pytest.mark.parametrize("rule", ["id", "exact", "near", "evidence"])
 def test_a_query_whose_result_another_recipe_replaced_is_run_again(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: str
 ) -> None:

@@ -13,9 +13,12 @@ from gristmill.core.hashing import fingerprint
 from gristmill.core.options import content
 from gristmill.core.paths import write_atomic
 from gristmill.core.progress import Progress
+from gristmill.curate.base import Rule
 from gristmill.curate.decontaminate import Decontaminate, DecontaminateOptions, Item, build_index, texts_of
+from gristmill.recipe import Recipe
 from gristmill.sources.base import InputFile, expand
 from gristmill.sources.streams import Stream, unpacked_name
+from gristmill.stages.curate import Curation
 from gristmill.store.files import sampled_checksum
 
 _RECORDS = (".jsonl", ".ndjson", ".json")
@@ -53,6 +56,14 @@ class Evaluations:
             shown = ", ".join(too_short[:_SHOWN])
             progress.note(f"{len(too_short):,} items of the evaluations are too short to be looked for: {shown} ...")
         return Decontaminate(str(folder))
+
+
+def curation_of(recipe: Recipe, work: Path, progress: Progress) -> Curation:
+    """What every document goes through by itself: cleaning, the filters, and at last the search for evaluations."""
+    rules: list[Rule] = list(recipe.filters)
+    if recipe.decontaminate:
+        rules.append(Evaluations.of(recipe.decontaminate).rule(work, progress))
+    return Curation(recipe.clean, tuple(rules), recipe.on_error)
 
 
 def _items(file: InputFile, options: DecontaminateOptions) -> Iterator[Item]:

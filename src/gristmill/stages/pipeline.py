@@ -13,7 +13,6 @@ from gristmill.core.errors import ConfigError, SourceError
 from gristmill.core.hashing import fingerprint
 from gristmill.core.paths import write_atomic
 from gristmill.core.progress import Progress
-from gristmill.curate.base import Rule
 from gristmill.curate.dedup.duplicates import near_duplicates
 from gristmill.curate.dedup.exact import Exact, exact_duplicates
 from gristmill.curate.dedup.index import save_index
@@ -24,9 +23,9 @@ from gristmill.engine.base import Engine
 from gristmill.recipe import Recipe, SourceOptions, dedup_content
 from gristmill.sources.units import Unit
 from gristmill.stages.account import DROPPED, EVIDENCE, FUNNEL, Funnel, write_dropped, write_evidence
-from gristmill.stages.curate import CurateJob, Curation, inputs_fingerprint
+from gristmill.stages.curate import CurateJob, inputs_fingerprint
 from gristmill.stages.drops import Drops
-from gristmill.stages.evaluations import Evaluations
+from gristmill.stages.evaluations import Evaluations, curation_of
 from gristmill.stages.lines import LinesJob, TrimJob
 from gristmill.stages.order import MixOrder, Share, mixed, shares, shuffled
 from gristmill.stages.shards import ShardJob, plan_shards
@@ -89,19 +88,13 @@ class Pipeline:
         if self.save_index and not any(isinstance(rule, Near) for rule in self.recipe.dedup):
             raise ConfigError("--save-index needs near dedup: its signatures are the index.")
         self.funnel = Funnel([source.name for source in self.recipe.sources])
-        evaluations = self.recipe.decontaminate
-        self._evaluations = Evaluations.of(evaluations) if evaluations else None
-        self.curation = Curation(self.recipe.clean, self._rules(), self.recipe.on_error)
-
-    def _rules(self) -> tuple[Rule, ...]:
-        """The filters, and at their end the search for evaluations."""
-        filters = tuple(self.recipe.filters)
-        return (*filters, self._evaluations.rule(self.work, self.progress)) if self._evaluations else filters
+        self.curation = curation_of(self.recipe, self.work, self.progress)
 
     @property
     def recipe_content(self) -> dict[str, Any]:
         """The recipe for the manifest, with the evaluations by name and checksum."""
-        return {**self.recipe.content, "decontaminate": self._evaluations.content if self._evaluations else None}
+        found = self.recipe.decontaminate
+        return {**self.recipe.content, "decontaminate": Evaluations.of(found).content if found else None}
 
     # narrow
 
@@ -173,11 +166,12 @@ class Pipeline:
 
         def find(out: Path) -> None:
             result = near_duplicates(self.engine, units, rule, gone, out.parent / "steps", self.progress)
-            for alarm in result.alarms:
-                self.progress.note(alarm)
+            write_atomic(out.with_suffix(".alarms"), json.dumps(list(result.alarms)))
             shutil.copyfile(result.evidence, out)
 
         self._drop(Near.name, "near_duplicate", [dedup_content(rule), [done.fingerprint for done in signed]], find)
+        for alarm in json.loads(self.drops[-1].path.with_suffix(".alarms").read_text()):
+            self.progress.note(alarm)
         if self.save_index:
             self._save_index(units, rule, Path(self.save_index))
 
@@ -185,7 +179,8 @@ class Pipeline:
         """Keep the signatures and shingles of what is left, for later runs to compare with."""
         gone = self._gone()
         self._wide("saved-index", [self.drops[-1].fingerprint, str(folder)],
-                   lambda out: save_index(self.engine, units, rule, gone, folder, out.parent))  # fmt: skip
+                   lambda _: save_index(self.engine, units, rule, gone, folder, self.work / "saved-index"),
+                   folder / "index.json")  # fmt: skip
 
     def _lines(self, rule: Lines) -> None:
         """Drop lines that the corpus has seen; this writes the texts anew, and applies the drops so far."""
@@ -213,13 +208,16 @@ class Pipeline:
         path, name = self._wide(rule, stands_on, find)
         self.drops.append(Drops(rule, reason, path, name))
 
-    def _wide(self, name: str, depends: Any, make: Callable[[Path], None]) -> tuple[Path, str]:
-        """The Parquet file of a wide step and its fingerprint; made anew only if what it stands on has changed."""
+    def _wide(self, name: str, depends: Any, make: Callable[[Path], None], out: Path | None = None) -> tuple[Path, str]:
+        """The file of a wide step, a Parquet file unless `out` is given, and its fingerprint.
+
+        It is made anew only if it is gone, or if what it stands on has changed.
+        """
         folder, marker = self.work / name, self.work / f"{name}.json"
         expected = fingerprint([name, depends])
-        out = folder / f"{name}.parquet"
-        if read_marker(marker, expected) is None:
-            marker.unlink(missing_ok=True)
+        out = out or folder / f"{name}.parquet"
+        if read_marker(marker, expected) is None or not out.exists():
+            marker.unlink(missing_ok=True)  # or a run that is cut here would leave it to vouch for another's file
             _fresh_folder(folder, expected)
             self.progress.start(_SAID.get(name, name), 1)
             self.progress.advance(1)

@@ -52,9 +52,8 @@ class Preview:
         return {**vars(self), "rules": [vars(rule) for rule in self.rules]}
 
 
-def preview(recipe: Recipe, units: Sequence[Unit], tokenizer: Tokenizer, count: int) -> Preview:
+def preview(recipe: Recipe, curation: Curation, units: Sequence[Unit], tokenizer: Tokenizer, count: int) -> Preview:
     """Run the recipe's rules on about `count` documents: each by itself, and all in order."""
-    curation = Curation(recipe.clean, tuple(recipe.filters), recipe.on_error)
     batches = list(sample(recipe, units, count))
     _warm(batches, curation, tokenizer)
     began = time.perf_counter()
@@ -66,7 +65,7 @@ def preview(recipe: Recipe, units: Sequence[Unit], tokenizer: Tokenizer, count: 
     tokens = sum(len(tokenizer.encode_batch(documents.batch.column("text"))[0]) for documents in kept)
     seconds = time.perf_counter() - began
     facts = ledger.facts
-    dropped = {rule.name: _dropped_alone(rule, batches, recipe) for rule in recipe.filters}
+    dropped = {rule.name: _dropped_alone(rule, batches, recipe) for rule in curation.rules}
     return Preview(
         documents=sum(map(len, batches)),
         kept=sum(map(len, kept)),
@@ -116,7 +115,7 @@ def _size(documents: Documents) -> int:
     return int(documents.offsets[-1] - documents.offsets[0])
 
 
-def forecast(recipe: Recipe, units: Sequence[Unit], seen: Preview, workers: int) -> dict[str, Any]:
+def forecast(recipe: Recipe, curation: Curation, units: Sequence[Unit], seen: Preview, workers: int) -> dict[str, Any]:
     """The plan of a run in figures: inputs by source, steps, and what the sample leads to expect of the whole."""
     size = sum(unit.size for unit in units)
     share = seen.bytes_kept / seen.bytes_read if seen.bytes_read else 0.0
@@ -126,7 +125,7 @@ def forecast(recipe: Recipe, units: Sequence[Unit], seen: Preview, workers: int)
     return {
         "out": recipe.out,
         "sources": [_source_facts(source.name, units) for source in recipe.sources],
-        "steps": [*Curation(recipe.clean, tuple(recipe.filters), recipe.on_error).steps[0 if recipe.clean else 1 :],
+        "steps": [*curation.steps[0 if recipe.clean else 1 :],
                   *(f"dedup: {rule.name}" for rule in recipe.dedup), f"tokenize: {recipe.tokenizer}"],
         "workers": workers,
         "estimate": {
