@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,8 +22,13 @@ def start() -> Start:
     """`start("prepare", ..., preexec_fn=)`: the process, its output in pipes."""
     pipe = subprocess.PIPE
     return lambda *arguments, **settings: subprocess.Popen(
-        command(*arguments), stdout=pipe, stderr=pipe, text=True, **settings
+        command(*arguments), stdout=pipe, stderr=pipe, text=True, **{"preexec_fn": _hear_interrupts, **settings}
     )
+
+
+def _hear_interrupts() -> None:
+    """A job that a shell started in the background ignores SIGINT, and so would its children."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
