@@ -1,0 +1,31 @@
+"""Local token files for Lightning: `Trainer.fit(model, LocalDataModule("train.bin", "val.bin"))`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lightning import LightningDataModule
+from torch.utils.data import DataLoader
+
+from gristmill.adapters.local_files import Paths, ResumableDataLoader, Sample, create_dataloaders
+
+
+class LocalDataModule(LightningDataModule):
+    """`create_dataloaders` as a data module, with the same arguments.
+
+    Lightning keeps the train loader's state in its checkpoints by itself: a fit goes on in the middle of a pass.
+    """
+
+    def __init__(self, train_data_path: Paths, val_data_path: Paths, **options: Any) -> None:
+        super().__init__()
+        self._arguments = {"train_data_path": train_data_path, "val_data_path": val_data_path, **options}
+
+    def setup(self, stage: str) -> None:
+        """Open the files, once the process group exists from which ranks are taken."""
+        self._train, self._val = create_dataloaders(**self._arguments)
+
+    def train_dataloader(self) -> ResumableDataLoader:
+        return self._train
+
+    def val_dataloader(self) -> DataLoader[Sample]:
+        return self._val
