@@ -39,7 +39,33 @@ PACKAGES = (
 # Pages that repeat others: books on one page, indexes, sources, translations.
 _REPEATS = re.compile(r"print\.html|genindex|/_sources/|/_modules/|/translations/|/html/src/|index-all|/class-use/")
 _BLOCKS = frozenset(
-    ["address", "article", "blockquote", "br", "dd", "div", "dl", "dt", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "section", "table", "td", "th", "tr", "ul"]
+    [
+        "address",
+        "article",
+        "blockquote",
+        "br",
+        "dd",
+        "div",
+        "dl",
+        "dt",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "hr",
+        "li",
+        "ol",
+        "p",
+        "pre",
+        "section",
+        "table",
+        "td",
+        "th",
+        "tr",
+        "ul",
+    ]
 )
 _UNSEEN = frozenset(["button", "footer", "form", "head", "header", "nav", "noscript", "script", "style", "svg"])
 _MIN_CHARACTERS = 100

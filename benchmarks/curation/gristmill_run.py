@@ -22,9 +22,10 @@ Function = tuple[str, int, str]
 
 # Steps that do not contain each other, by file and function; words are taken out of the rules that ask for them.
 STEPS = {
-    "read JSONL": ("sources/units.py", "read_unit"),
+    "read JSONL": ("sources/batches.py", "rebatch"),
     "clean": ("curate/clean.py", "clean"),
     "words (spaCy's)": ("curate/words.py", "words"),
+    "load spaCy": ("curate/spacy_words.py", "_chunk_table"),
     "gopher_repetition": ("rules/gopher_repetition.py", "judge"),
     "gopher_quality": ("rules/gopher_quality.py", "judge"),
     "c4": ("rules/c4.py", "judge"),
@@ -36,7 +37,7 @@ STEPS = {
     "ids that come twice": ("stages/pipeline.py", "check_ids"),
     "exact duplicates": ("dedup/exact.py", "exact_duplicates"),
     "MinHash signatures": ("dedup/near.py", "sign"),
-    "candidates": ("dedup/bands.py", "candidates"),
+    "candidates": ("dedup/candidates.py", "candidates"),
     "verify candidates": ("dedup/verify.py", "verified"),
     "tokenise": ("tokenize/encode.py", "encode_batch"),
     "load the tokenizer": ("tokenize/tokenizer.py", "load_tokenizer"),
@@ -57,6 +58,7 @@ def steps(stats: Mapping[Function, Any], seconds: float) -> dict[str, float]:
     """Seconds by step, and what is left."""
     found = {step: _cumulative(stats, file, name) for step, (file, name) in STEPS.items()}
     found["write between stages"] = sum(_cumulative(stats, _PARQUET, name) for name in ("write_batch", "write_table"))
+    found[_WORDS] -= found["load spaCy"]
     for file, within in _words_by_caller(stats).items():
         found[next(step for step, (own, _) in STEPS.items() if file.endswith(own))] -= within
     return {**found, "all else (imports, starts, files)": seconds - sum(found.values())}

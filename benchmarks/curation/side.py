@@ -12,7 +12,9 @@ from typing import Any, Self
 BENCHMARKS = Path(__file__).resolve().parent.parent
 DATATROVE_PYTHON = BENCHMARKS.parent / ".venv-datatrove" / "bin" / "python"
 # One thread for each library that would take more by itself.
-SINGLE = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+SINGLE = dict.fromkeys(
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
+)
 # numpy returns large arrays to the kernel after use unless told otherwise, at a cost that chance decides.
 MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(64 << 20)}
 PYTHONS = {"gristmill": Path(sys.executable), "datatrove": DATATROVE_PYTHON}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 import tempfile
@@ -21,23 +22,38 @@ _EVERY_SECONDS = 0.1
 
 
 def whole_run(side: str, inputs: Path, *arguments: str, variables: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """The figures of one run, with the seconds of the whole process and the peak of its memory in bytes."""
+    """The figures of one run, with the seconds of the whole process, by the clock and of CPU, and its peak memory."""
     folder = Path(tempfile.mkdtemp(dir=BENCHMARKS / "data" / "curate", prefix="run-"))
-    command = [PYTHONS[side], "-W", "ignore", "-m", f"curation.{side}_run", str(inputs), str(folder / "out"), *arguments]
+    command = [
+        PYTHONS[side],
+        "-W",
+        "ignore",
+        "-m",
+        f"curation.{side}_run",
+        str(inputs),
+        str(folder / "out"),
+        *arguments,
+    ]
     try:
         with (folder / "log").open("w") as log:
-            start = time.perf_counter()
+            start, cpu = time.perf_counter(), _cpu_seconds()
             process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment() | dict(variables or {})
             )
             with _Peak(process.pid) as peak:
                 output, _ = process.communicate()
-            seconds = time.perf_counter() - start
+            seconds = {"process_seconds": time.perf_counter() - start, "cpu_seconds": _cpu_seconds() - cpu}
         if process.returncode:
             raise SideError(f"{side} failed: {(folder / 'log').read_text()[-2000:]}")
-        return {**json.loads(output.splitlines()[-1]), "process_seconds": seconds, "peak_bytes": peak.bytes}
+        return {**json.loads(output.splitlines()[-1]), **seconds, "peak_bytes": peak.bytes}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _cpu_seconds() -> float:
+    """CPU time of all processes that this one has waited for, and of those that they waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 class _Peak:

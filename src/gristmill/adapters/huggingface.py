@@ -1,0 +1,176 @@
+"""Data sets of Hugging Face that open at once: an index of the Arrow files that `datasets` keeps in its cache.
+
+The first call loads by `datasets` and writes the index; later calls read it, look whether every file is still as it
+was, and import neither `datasets` nor torch.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from gristmill.adapters.arrow_dataset import ArrowIterableDataset
+from gristmill.adapters.arrow_files import ArrowFile, Piece, count_rows
+from gristmill.core.errors import ConfigError
+from gristmill.core.hashing import fingerprint
+from gristmill.core.paths import write_atomic
+
+INDEX_VERSION = 1
+DataFiles = str | Sequence[str] | Mapping[str, str | Sequence[str]]
+# What does not shape the rows: how fast they are loaded, and who may load them (which must not reach the disk).
+_UNINDEXED = ("token", "download_config", "download_mode", "storage_options")
+
+
+def fast_load_iterable_dataset(
+    path: str,
+    name: str | None = None,
+    split: str = "train",
+    data_files: DataFiles | None = None,
+    revision: str | None = None,
+    force_reindex: bool = False,
+    num_proc: int | None = None,
+    index_dir: str | Path | None = None,
+    **load_dataset_kwargs: Any,
+) -> ArrowIterableDataset:
+    """What `datasets.load_dataset` would give with the same arguments, opened by an index of its Arrow files.
+
+    The index is kept in `index_dir` (gristmill/arrow in the user's cache folder); it is made again, with a warning,
+    where the Arrow files or local source files changed, and without one by `force_reindex` or a `download_mode`.
+    """
+    _refuse_unmapped(load_dataset_kwargs)
+    arguments = {"path": path, "name": name, "split": split, "data_files": data_files, "revision": revision}
+    arguments |= load_dataset_kwargs
+    folder = Path(index_dir) if index_dir is not None else _default_index_dir()
+    sources = _source_files(arguments, folder)
+    request = _request(arguments, relative=not all(os.path.isabs(file) for file, _, _ in sources))
+    place = folder / f"{fingerprint(request)}.json"
+    renewed = force_reindex or load_dataset_kwargs.get("download_mode") is not None
+    index = None if renewed else _read_index(path, place, fingerprint(sources))
+    if index is None:
+        index = _make_index(arguments, num_proc, fingerprint(sources))
+        write_atomic(place, json.dumps({"version": INDEX_VERSION, "request": request} | asdict(index)))
+    return ArrowIterableDataset(index.files, index.pieces)
+
+
+@dataclass(frozen=True)
+class Index:
+    """Where the rows of a data set lie, and the fingerprint of the local files that it was made from."""
+
+    files: list[ArrowFile]
+    pieces: list[Piece]
+    sources: str
+
+    @classmethod
+    def from_json(cls, kept: Mapping[str, Any]) -> Index:
+        """The index that was written with `asdict`."""
+        pieces = [Piece(piece["file"], piece["start"], piece["length"]) for piece in kept["pieces"]]
+        return cls([ArrowFile(**file) for file in kept["files"]], pieces, kept["sources"])
+
+    def difference(self, sources: str) -> str | None:
+        """What has changed since the index was made, if anything."""
+        if self.sources != sources:
+            return "its source files changed"
+        return next(filter(None, (file.difference() for file in self.files)), None)
+
+
+def _refuse_unmapped(options: Mapping[str, Any]) -> None:
+    for option in ("streaming", "keep_in_memory"):
+        if options.get(option):
+            raise ConfigError(f"{option}= cannot be: the rows are memory-mapped from files. Leave it out.")
+
+
+def _default_index_dir() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "gristmill" / "arrow"
+
+
+def _request(arguments: Mapping[str, Any], relative: bool) -> dict[str, Any]:
+    """What names an index: the arguments that shape the rows, and where relative paths begin."""
+    named = {key: value for key, value in sorted(arguments.items()) if key not in _UNINDEXED}
+    request: dict[str, Any] = json.loads(json.dumps(named | {"cwd": os.getcwd() if relative else None}, default=repr))
+    if unnamed := [key for key, value in request.items() if " at 0x" in str(value)]:
+        raise ConfigError(f"{', '.join(unnamed)} cannot be named in an index: pass plain values.")
+    return request
+
+
+def _source_files(arguments: Mapping[str, Any], index_dir: Path) -> list[tuple[str, int, int]]:
+    """(path, bytes, time of change) of the local files behind a request; empty where all come from elsewhere."""
+    folders = [str(folder) for key in ("path", "data_dir") if (folder := arguments.get(key)) and os.path.isdir(folder)]
+    patterns = list(_patterns(arguments["data_files"]))
+    inside = [os.path.join(folder, pattern) for folder in folders for pattern in patterns]
+    found = {file for pattern in (*patterns, *inside) for file in glob.iglob(pattern, recursive=True)}
+    found |= {os.path.join(top, file) for folder in folders for top, _, files in os.walk(folder) for file in files}
+    own = os.path.abspath(index_dir)
+    files = (file for file in sorted(found) if os.path.isfile(file) and os.path.dirname(os.path.abspath(file)) != own)
+    return [(file, stat.st_size, stat.st_mtime_ns) for file in files if (stat := os.stat(file))]
+
+
+def _patterns(data_files: Any) -> Iterator[str]:
+    if isinstance(data_files, str | os.PathLike):
+        yield os.fspath(data_files)
+    elif data_files:
+        for inner in data_files.values() if isinstance(data_files, Mapping) else data_files:
+            yield from _patterns(inner)
+
+
+def _read_index(path: str, place: Path, sources: str) -> Index | None:
+    """The index kept in `place`, unless there is none or what it describes has changed, which is said in a warning."""
+    try:
+        kept = json.loads(place.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        kept = {}
+    if kept.get("version") != INDEX_VERSION:
+        difference: str | None = f"the index {place} is damaged or of another version"
+    else:
+        index = Index.from_json(kept)
+        difference = index.difference(sources)
+    if difference is None:
+        return index
+    warnings.warn(f"{path} is loaded by `datasets` again: {difference}.", stacklevel=3)
+    return None
+
+
+def _make_index(arguments: Mapping[str, Any], num_proc: int | None, sources: str) -> Index:
+    """Load by `datasets`, which downloads and converts where it must, and note where the rows lie."""
+    blocks = list(_blocks(_load(arguments, num_proc)))
+    files = {path: count_rows(path) for path, _, _ in blocks}
+    numbers = {path: number for number, path in enumerate(files)}
+    return Index(list(files.values()), [Piece(numbers[path], start, rows) for path, start, rows in blocks], sources)
+
+
+def _load(arguments: Mapping[str, Any], num_proc: int | None) -> Any:
+    try:
+        from datasets import Dataset, load_dataset
+    except ImportError as error:
+        raise ConfigError("The first load needs Hugging Face's datasets: pip install 'gristmill[hf]'.") from error
+    try:
+        dataset = load_dataset(**arguments, num_proc=num_proc)
+    except (OSError, ValueError, StopIteration) as error:
+        raise ConfigError(
+            f"datasets cannot load {arguments['path']} ({error or 'it finds no rows'}): correct the call, or, where "
+            "its own cache is damaged, say download_mode='reuse_cache_if_exists'."
+        ) from error
+    if not isinstance(dataset, Dataset):
+        raise ConfigError(f"split={arguments['split']!r} names no single split: say one, such as 'train'.")
+    return dataset
+
+
+def _blocks(dataset: Any) -> Iterator[tuple[str, int, int]]:
+    """(file, first row, rows) of each block of a data set's table; a split like train[:10%] has parts of files."""
+    table = dataset.data
+    blocks: list[list[Any]] = getattr(table, "blocks", [[table]])
+    for block, *beside in blocks:
+        # How `datasets` made the block out of its file: (method, arguments, keywords) of Arrow's Table, in turn.
+        made_by = getattr(block, "replays", None)
+        if beside or made_by is None or not {name for name, _, _ in made_by} <= {"slice", "replace_schema_metadata"}:
+            raise ConfigError(
+                "The rows are not as they lie in Arrow files: save_to_disk what `datasets` gives and load that."
+            )
+        yield block.path, sum(arguments[0] for name, arguments, _ in made_by if name == "slice"), block.num_rows
