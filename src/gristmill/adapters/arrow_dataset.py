@@ -112,8 +112,8 @@ class ArrowIterableDataset:
         self._position: Position = (0, 0, 0)
         self._resumes_for: list[int] | None = None
 
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
         """The class; isinstance asks for it, and by then torch must know it."""
         _introduce_to_torch()
         return type(self)
