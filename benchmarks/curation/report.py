@@ -24,7 +24,8 @@ def stage_rows(stages: Results) -> list[Results]:
         new, again, other = (size / median(times) for times in (ours["new"], ours["again"], theirs))
         first_pass = stages["whole_bytes"] / 1e6 / median(ours["first_pass"])
         rows.append({"case": case, "new": new, "again": again, "first_pass": first_pass, "datatrove": other,
-                     "times": new / other, "wanted": _STAGE_TARGETS[case]})  # fmt: skip
+                     "times": first_pass / other, "times_new": new / other,
+                     "wanted": _STAGE_TARGETS[case]})  # fmt: skip
     return rows
 
 
@@ -120,19 +121,20 @@ def _introduction(results: Results) -> str:
 
 
 def _stages(stages: Results) -> list[str]:
-    head = ["stage", "gristmill MB/s", "the same again", "first pass", "datatrove MB/s", "times"]
+    head = ["stage", "gristmill, first pass MB/s", "new documents", "again", "datatrove MB/s", "times, first pass",
+            "times, new documents"]  # fmt: skip
     rows = [
-        [row["case"], f"**{row['new']:.1f}**", f"{row['again']:.1f}", f"{row['first_pass']:.1f}",
-         f"{row['datatrove']:.2f}", f"{row['times']:.0f}"]
+        [row["case"], f"**{row['first_pass']:.1f}**", f"{row['new']:.1f}", f"{row['again']:.1f}",
+         f"{row['datatrove']:.2f}", f"**{row['times']:.0f}**", f"{row['times_new']:.0f}"]
         for row in stage_rows(stages)
     ]  # fmt: skip
     size = stages["share_bytes"] / 1e6
     others = [f"{name} {size / median(stages['datatrove'][name]):.1f} MB/s" for name in LIBRARIES]
     note = (
-        f"Both sides are timed on the same {size:.1f} MB. Gristmill keeps what it learnt of words: the first figure is "
-        "for documents that it has not seen, after the rest of the text; `again` is for the same documents a second "
-        "time; `first pass` is for all of the text with empty tables. datatrove has seen the documents before in all "
-        f"rounds but the first. Other libraries, MinHash of 128 permutations: {', '.join(others)}."
+        "CPU seconds. Gristmill keeps what it learnt of words, so it has three figures: `first pass` is all of the "
+        "text with empty tables, as in a run, and is what targets are judged by; `new documents` are "
+        f"{size:.1f} MB that it has not seen, after the rest; `again` is these a second time. datatrove is timed on "
+        f"the {size:.1f} MB, which it has seen before in all rounds but the first. Other libraries, MinHash of 128 permutations: {', '.join(others)}."
     )
     return [*table(head, rows), "", note]
 
