@@ -134,7 +134,8 @@ def _stages(stages: Results) -> list[str]:
         "CPU seconds. Gristmill keeps what it learnt of words, so it has three figures: `first pass` is all of the "
         "text with empty tables, as in a run, and is what targets are judged by; `new documents` are "
         f"{size:.1f} MB that it has not seen, after the rest; `again` is these a second time. datatrove is timed on "
-        f"the {size:.1f} MB, which it has seen before in all rounds but the first. Other libraries, MinHash of 128 permutations: {', '.join(others)}."
+        f"the {size:.1f} MB, which it has seen before in all rounds but the first. "
+        f"Other libraries, MinHash of 128 permutations: {', '.join(others)}."
     )
     return [*table(head, rows), "", note]
 
