@@ -33,8 +33,7 @@ from gristmill.store.opening import TOKENIZER, open_store
 from gristmill.store.reader import Store
 
 if TYPE_CHECKING:
-    from gristmill.engine.inline import InlineEngine
-    from gristmill.engine.local import LocalEngine
+    from gristmill.engine.base import Engine
     from gristmill.stages.pipeline import Pipeline
     from gristmill.store.importing import ImportReport
     from gristmill.tokenize.tokenizer import Tokenizer
@@ -80,26 +79,45 @@ def prepare(
 
     A run that was cut short goes on from its last finished unit when it is called again.
     """
+    from gristmill.stages.curate import Curation, warm
     from gristmill.tokenize.tokenizer import load_tokenizer
 
     recipe = recipe if isinstance(recipe, Recipe) else read_recipe(Path(recipe))
     progress, options = progress or Quiet(), options or RunOptions()
     root = Path(recipe.out)
     files = _inputs(root, recipe, progress)
-    tokenizer = load_tokenizer(recipe.tokenizer, eos=recipe.eos)
-    if tokenizer.note:
-        progress.note(tokenizer.note)
+    units = cut_units(files, {source.name: source.layout for source in recipe.sources})
     began = time.time()
-    with _only_run(root), _only_run(Path(options.work)) if options.work else nullcontext():
-        _refuse_others(root)
-        refuse_or_clear(root, overwrite)
-        _clear_temporary(root, Path(options.work or root / WORK))
-        manifest = _Preparation(root, recipe, tokenizer, progress, options).run(files)
-        _remove_other_shards(root, manifest)
-        _write_run_json(root, began, options)
-        manifest.save(root)
-        shutil.rmtree(root / WORK, ignore_errors=True)
+    engine = _make_engine(options, units, Path(options.work or root / WORK) / "spill")
+    try:
+        engine.start(functools.partial(warm, Curation(recipe.clean, tuple(recipe.filters), recipe.on_error)))
+        tokenizer = load_tokenizer(recipe.tokenizer, eos=recipe.eos)
+        if tokenizer.note:
+            progress.note(tokenizer.note)
+        with _only_run(root), _only_run(Path(options.work)) if options.work else nullcontext():
+            _refuse_others(root)
+            refuse_or_clear(root, overwrite)
+            _clear_temporary(root, Path(options.work or root / WORK))
+            manifest = _Preparation(root, recipe, tokenizer, progress, options).run(files, units, engine)
+            _remove_other_shards(root, manifest)
+            _write_run_json(root, began, options)
+            manifest.save(root)
+            shutil.rmtree(root / WORK, ignore_errors=True)
+    finally:
+        engine.close()
     return manifest
+
+
+def _make_engine(options: RunOptions, units: Sequence[Unit], scratch: Path) -> Engine:
+    """Processes where they pay: a small input is done before they have started."""
+    from gristmill.engine.inline import InlineEngine
+    from gristmill.engine.local import LocalEngine
+
+    memory = parse_size(options.memory) // 2
+    workers = min(options.workers or os.cpu_count() or 1, len(units))
+    if workers < 2 or (options.workers is None and sum(unit.size for unit in units) < _SMALL_INPUT):
+        return InlineEngine(memory, scratch)
+    return LocalEngine(workers, memory, scratch)
 
 
 def dry_run(
@@ -204,36 +222,20 @@ class _Preparation:
         self._progress, self._options = progress, options
         self._work = Path(options.work) if options.work else root / WORK
 
-    def run(self, files: list[InputFile]) -> Manifest:
+    def run(self, files: list[InputFile], units: Sequence[Unit], engine: Engine) -> Manifest:
         from gristmill.stages.pipeline import Pipeline
 
-        units = cut_units(files, {source.name: source.layout for source in self._recipe.sources})
-        engine = self._engine(len(units), sum(unit.size for unit in units))
-        try:
-            pipeline = Pipeline(self._recipe, engine, self._work, self._progress, self._options.save_index)
-            pipeline.curate(units)
-            pipeline.check_ids()
-            pipeline.dedup()
-            pipeline.tokenize(self._tokenizer)
-            splits = pipeline.write(self._root, self._tokenizer.dtype.name)
-            pipeline.write_account(self._root, keep_texts=self._options.keep_dropped)
-        finally:
-            engine.close()
+        pipeline = Pipeline(self._recipe, engine, self._work, self._progress, self._options.save_index)
+        pipeline.curate(units)
+        pipeline.check_ids()
+        pipeline.dedup()
+        pipeline.tokenize(self._tokenizer)
+        splits = pipeline.write(self._root, self._tokenizer.dtype.name)
+        pipeline.write_account(self._root, keep_texts=self._options.keep_dropped)
         self._check_not_empty(pipeline, splits, files)
         _write_inputs(self._root, files)
         write_atomic(self._root / TOKENIZER, self._tokenizer.to_json())
         return self._manifest(pipeline, splits)
-
-    def _engine(self, units: int, size: int) -> InlineEngine | LocalEngine:
-        """Processes where they pay: a small input is done before they have started."""
-        from gristmill.engine.inline import InlineEngine
-        from gristmill.engine.local import LocalEngine
-
-        memory, scratch = parse_size(self._options.memory) // 2, self._work / "spill"
-        workers = min(self._options.workers or os.cpu_count() or 1, units)
-        if workers < 2 or (self._options.workers is None and size < _SMALL_INPUT):
-            return InlineEngine(memory, scratch)
-        return LocalEngine(workers, memory, scratch)
 
     def _check_not_empty(self, pipeline: Pipeline, splits: dict[str, list[ShardEntry]], files: list[InputFile]) -> None:
         funnel = pipeline.funnel

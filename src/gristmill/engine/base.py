@@ -17,6 +17,9 @@ class Engine(Protocol):
     carried; no engine's own hash, no float aggregate; rows in an order that a unique key gives.
     """
 
+    def start(self, function: Callable[[], None]) -> None:
+        """Get ready in the background: each worker calls `function`, which loads what the work will need."""
+
     def map(self, function: Callable[[P], R], parts: Sequence[P]) -> Iterator[R]:
         """`function` of each part, in the order of the parts. Both are pickled; a part names files rather than data."""
 

@@ -15,6 +15,9 @@ class InlineEngine:
     def __init__(self, memory: int, scratch: Path) -> None:
         self._duck = Duck(memory, scratch, threads=1)
 
+    def start(self, function: Callable[[], None]) -> None:
+        """There is nobody to get ready while this process does other things."""
+
     def map(self, function: Callable[[P], R], parts: Sequence[P]) -> Iterator[R]:
         """`function` of each part, one after the other."""
         return map(function, parts)

@@ -28,17 +28,26 @@ class LocalEngine:
         self._duck = Duck(memory, scratch, threads=workers)
         self._pool: ProcessPoolExecutor | None = None
 
-    def map(self, function: Callable[[P], R], parts: Sequence[P]) -> Iterator[R]:
-        """`function` of each part in the processes, at most two parts a worker ahead of what was taken."""
+    def start(self, function: Callable[[], None]) -> None:
+        """Start the processes, each of which calls `function` while the caller goes on."""
+        for _ in range(self._workers):
+            self._processes().submit(function)
+
+    def _processes(self) -> ProcessPoolExecutor:
         if self._pool is None:
             # spawn: a fork would inherit the locks of our caller's threads, and of Arrow's.
             context = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(self._workers, context, initializer=_live_with, initargs=(os.getpid(),))
+        return self._pool
+
+    def map(self, function: Callable[[P], R], parts: Sequence[P]) -> Iterator[R]:
+        """`function` of each part in the processes, at most two parts a worker ahead of what was taken."""
+        pool = self._processes()
         waiting: deque[Future[R]] = deque()
         rest = iter(parts)
         try:
             for part in rest:
-                waiting.append(self._pool.submit(function, part))
+                waiting.append(pool.submit(function, part))
                 if len(waiting) >= 2 * self._workers:
                     yield waiting.popleft().result()
             while waiting:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from gristmill.core.errors import GristmillError
 from gristmill.core.hashing import fingerprint
 from gristmill.core.options import content
 from gristmill.curate.base import Rule, Verdict
@@ -108,6 +110,23 @@ def inputs_fingerprint(unit: Unit) -> str:
         found = os.stat(part.file.path)
         parts.append([part.file.name, found.st_size, found.st_mtime_ns, part.start, part.stop])
     return fingerprint([unit.source, parts])
+
+
+def warm(curation: Curation) -> None:
+    """Load what cleaning and the rules need (kernels, models, spaCy: seconds), by a document of no consequence.
+
+    A user's own function is not called: it may count what it sees.
+    """
+    import pyarrow as pa
+
+    texts = pa.array(["A text of a few words."], pa.large_string())
+    places = {name: pa.array(["-"]) for name in ("id", "source", "path")}
+    documents = start_documents(pa.record_batch({**places, "row": pa.array([0]), "text": texts}), 0)
+    if curation.clean:
+        clean(documents, curation.clean)
+    for rule in (rule for rule in curation.rules if rule.name != "function"):
+        with contextlib.suppress(GristmillError):  # the real documents will raise it where it can be seen
+            rule.judge(documents)
 
 
 def start_documents(batch: pa.RecordBatch, first: int) -> Documents:
