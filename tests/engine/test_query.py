@@ -55,7 +55,7 @@ def test_rows_have_the_querys_order(engine: Any, files: list[Path], tmp_path: Pa
 
 
 def test_small_memory_spills_and_finds_the_same(files: list[Path], tmp_path: Path) -> None:
-    tight = LocalEngine(2, 128 << 20, tmp_path / "scratch")
+    tight = LocalEngine(2, 64 << 20, tmp_path / "scratch")
     tight.query(REPEATED, {"rows": files * 8}, tmp_path / "out.parquet")
     tight.close()
     docs = pq.read_table(tmp_path / "out.parquet")["doc"].to_numpy()

@@ -30,7 +30,7 @@ class Duck:
         temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
         with disk_errors(out):
             try:
-                self._copy(sql, tables, temporary)
+                self._copy_in_memory(sql, tables, temporary)
                 _sync(temporary)
                 os.replace(temporary, out)
                 sync_directory(out.parent)
@@ -42,6 +42,21 @@ class Duck:
                 raise EngineError(f"The query for {out.name} could not use the disk: {error}.") from error
             finally:
                 temporary.unlink(missing_ok=True)
+
+    def _copy_in_memory(self, sql: str, tables: Mapping[str, Sequence[Path]], out: Path) -> None:
+        """Each thread holds buffers of its own: a query that does not fit with all of them is tried with one."""
+        import duckdb
+
+        try:
+            self._copy(sql, tables, out)
+        except duckdb.OutOfMemoryException:
+            if self._threads == 1:
+                raise
+            self._connection().execute("SET threads = 1")
+            try:
+                self._copy(sql, tables, out)
+            finally:
+                self._connection().execute(f"SET threads = {self._threads}")
 
     def _copy(self, sql: str, tables: Mapping[str, Sequence[Path]], out: Path) -> None:
         connection = self._connection()
