@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+import torch
 
 from gristmill.adapters.arrow_dataset import ArrowIterableDataset
 from gristmill.adapters.arrow_files import Piece, count_rows
 from gristmill.core.errors import ConfigError, StateError
-
-torch = pytest.importorskip("torch")
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*worker processes in total", "ignore:.*set_vital")
 FILES, ROWS, ROWS_PER_BATCH = 3, 90, 40
@@ -120,7 +119,8 @@ def test_map_and_filter_do_what_datasets_does(dataset: ArrowIterableDataset) -> 
     def even(row: Any) -> bool:
         return bool(row["id"] % 2 == 0)
 
-    datasets = pytest.importorskip("datasets")
+    import datasets
+
     parts = [datasets.Dataset.from_file(file.path) for file in dataset._files]
     theirs = datasets.concatenate_datasets(parts).to_iterable_dataset()
     assert list(dataset) == list(theirs)

@@ -1,14 +1,12 @@
 """Local token files under Lightning's Trainer: a fit that stopped goes on with the batches that were left."""
 
+import lightning
 import numpy as np
 import pytest
 import torch
+from lightning.pytorch.callbacks import ModelCheckpoint
 
-lightning = pytest.importorskip("lightning")
-
-from lightning.pytorch.callbacks import ModelCheckpoint  # noqa: E402
-
-from gristmill.adapters.local_datamodule import LocalDataModule  # noqa: E402
+from gristmill.adapters.local_datamodule import LocalDataModule
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.filterwarnings("ignore")  # Lightning's advice on loggers, workers and folders

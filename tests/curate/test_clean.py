@@ -150,10 +150,6 @@ def test_options_that_cannot_be_are_refused(options: dict[str, object], words: s
 class TestFtfy:
     """Mojibake repair: skipped where ftfy is not installed."""
 
-    @pytest.fixture(autouse=True)
-    def _installed(self) -> None:
-        pytest.importorskip("ftfy")
-
     def test_mojibake_is_repaired_and_nothing_else_that_ftfy_would_change(self) -> None:
         texts = ["schÃ¶n", "&amp; “quotes” ﬁ Ａ", "plain"]
         result = clean(documents(texts), CleanOptions(ftfy=True))

@@ -54,7 +54,8 @@ def split(texts: list[str], splitter: str) -> list[list[str]]:
 
 @pytest.fixture(scope="session")
 def english() -> Any:
-    spacy = pytest.importorskip("spacy")
+    import spacy
+
     made = spacy.blank("en")
     made.add_pipe("sentencizer")
     made.max_length = 1 << 30

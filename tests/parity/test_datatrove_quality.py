@@ -8,14 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from datatrove import data
+from datatrove.pipeline import filters
 
 from gristmill.curate.documents import Documents
 from gristmill.curate.rules.fineweb import FineWeb
 from gristmill.curate.rules.gopher_quality import GopherQuality
-
-pytest.importorskip("spacy")
-filters = pytest.importorskip("datatrove.pipeline.filters")
-data = pytest.importorskip("datatrove.data")
 
 
 def real_texts() -> list[str]:

@@ -15,9 +15,6 @@ from gristmill.curate.documents import Documents
 from gristmill.curate.rules.c4 import C4, C4Paragraph
 from gristmill.curate.rules.gopher_repetition import GopherRepetition
 
-pytest.importorskip("datatrove")
-pytest.importorskip("spacy")
-
 ODD = [
     "the",
     "dog.",

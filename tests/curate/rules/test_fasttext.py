@@ -10,8 +10,6 @@ from gristmill.core.errors import ConfigError
 from gristmill.curate.rules import content
 from gristmill.curate.rules.fasttext import FastText
 
-pytest.importorskip("fasttext")
-
 # Trained on 800 lines of 30 words: 1 KB.
 MODEL = str(Path(__file__).parents[2] / "data/toxic.bin")
 

@@ -69,7 +69,6 @@ def test_figures_are_those_of_plain_python(documents, text):
 
 @pytest.mark.parametrize("variant", ["gristmill", "datatrove"])
 def test_a_batch_judges_as_single_documents_do(documents, variant):
-    pytest.importorskip("spacy")
     texts = list(pydoc_data.topics.topics.values())[:25]
     alone = [judged(documents, [text], variant=variant)[0][0] for text in texts]
     assert judged(documents, texts, variant=variant)[0] == alone

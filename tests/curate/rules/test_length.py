@@ -5,6 +5,7 @@ from __future__ import annotations
 import pydoc_data.topics
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,15 +45,14 @@ def test_impossible_bounds_are_refused():
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]))))
 def test_counts_are_those_of_python_strings(texts):
-    from_here = pytest.importorskip("pyarrow")
-    check_counts(from_here, texts)
+    check_counts(texts)
 
 
 def test_counts_of_real_text():
-    check_counts(pytest.importorskip("pyarrow"), TOPICS)
+    check_counts(TOPICS)
 
 
-def check_counts(pa, texts):
+def check_counts(texts):
     from gristmill.curate.documents import Documents
 
     counts = statistics(Documents(pa.RecordBatch.from_pydict({"text": pa.array(texts, pa.large_string())})))
