@@ -127,6 +127,88 @@ def test_spacy_chunks_are_spacys(english: Any, chunks: list[str]) -> None:
     assert split(chunks, "spacy") == [[token.text for token in english.tokenizer(chunk)] for chunk in chunks]
 
 
+PIECES = [
+    "don't",
+    "cannot",
+    "e.g.",
+    "i.e.",
+    "U.S.",
+    "10am",
+    "He’ll",
+    "):",
+    ":-)",
+    "(;",
+    "[:",
+    ":]",
+    "^_^",
+    "’s",
+    "km/h",
+    "8.8.4.4",
+    "192.168.0.1",
+    "172.16.0.1",
+    "172.32.0.1",
+    "0.1.2.3",
+    "1.02.003.4",
+    "223.255.1.254",
+    "127.0.1.in",
+    "http",
+    "git+ssh",
+    "x",
+    "://",
+    "@",
+    ":8080",
+    ":1",
+    "/a?b#c",
+    "www.",
+    "-a.b",
+    "a_.org",
+    "a-b.co.uk",
+    "é.fr",
+    ".com",
+    ".Org",
+    ".ëë",
+    "münchen",
+    "東京",
+    ".jp",
+    "٣",
+    "“",
+    "”",
+    "…",
+    ".",
+    "..",
+    ",",
+    "(",
+    ")",
+    "-",
+    "/",
+    "'",
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=6).map("".join))
+@settings(deadline=None, max_examples=1000)
+def test_addresses_and_special_cases_are_spacys(english: Any, chunk: str) -> None:
+    assert split([chunk], "spacy") == [[token.text for token in english.tokenizer(chunk)]]
+
+
+def test_stand_ins_are_settled_wherever_they_stand(english: Any) -> None:
+    """Chunks that only spaCy can split (of digits of another script, or long), first, last, alone and in between."""
+    asked = ["x٣.com:٣٣", "a-" * 200 + "b", "表7.1/a-b"]
+    texts = [*asked, " ".join(asked), "", "plain words " + asked[0], asked[1] + " plain", " ".join(["a", *asked] * 50)]
+    for text, found in zip(texts, split(texts, "spacy"), strict=True):
+        assert found == [token.text for token in english.tokenizer(text) if not token.is_space]
+
+
+def test_spacy_is_hardly_asked(english: Any) -> None:
+    from gristmill.curate.spacy_words import ChunkTable
+
+    table, asked = ChunkTable(english, 1 << 20), []
+    learn = table._learn
+    table._learn = lambda chunks: (asked.extend(chunks), learn(chunks))[1]  # type: ignore[method-assign]
+    table.split(documents(TOPICS))
+    assert len(asked) < len({chunk for text in TOPICS for chunk in text.split()}) / 500
+
+
 def test_spacy_flags(english: Any) -> None:
     batch = documents(TOPICS[:10] + ODD)
     split_words = words(batch, "spacy")

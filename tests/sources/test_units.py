@@ -167,3 +167,12 @@ def test_mishaps_of_units_add_up() -> None:
     one.examples, two.examples = ["1", "2", "3"], ["4", "5", "6"]
     one.add(two)
     assert one.skipped == 5 and one.examples == ["1", "2", "3", "4", "5"] and one.ignored["b"] == 1
+
+
+@pytest.mark.parametrize(("mebibytes", "units", "largest"), [(1, 1, 1), (24, 6, 4), (256, 16, 16), (2048, 32, 64)])
+def test_a_small_source_is_cut_into_about_16_units(tmp_path: Path, mebibytes: int, units: int, largest: int) -> None:
+    path = tmp_path / "a.jsonl"
+    with path.open("wb") as file:
+        file.truncate(mebibytes << 20)  # a hole: it takes no disk
+    cut = cut_units([InputFile("web", path, path.name)], {"web": Format()})
+    assert len(cut) == units and max(unit.size for unit in cut) <= largest << 20

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import from_dtype, types
 
-from gristmill.core.compiled import compiled, entry, leaf
+from gristmill.core.compiled import entry, leaf
 from gristmill.curate.characters import KIND, SPACE
 from gristmill.curate.chunk_tokenizer import MAX_CHARS, RULES, cut_chunk
 from gristmill.curate.hash_sets import HASHES, key_of, slot_of
@@ -47,14 +47,18 @@ _SLOTS = types.Array(from_dtype(SLOT), 1, "C")
 TABLE = types.Tuple((_SLOTS, types.Array(from_dtype(KNOWN), 1, "C")))
 # The classes of characters, spaCy's rules, its special cases of ASCII letters, the characters that end a sentence.
 RULEBOOK = types.Tuple((BYTES, RULES, HASHES, INTS))
-# Where a scan stands: document, position in the data, words so far, twice the chunks to ask for, rows of the table
-# in use, chunks in it.
+# Where a scan stands: document, position in the data, words so far, stand-ins among them, twice the chunks to ask for,
+# rows of the table in use, chunks in it.
 STATE = types.int64[::1]
-DOCUMENT, POSITION, WORDS, ASKED, ROWS, CHUNKS = range(6)
+DOCUMENT, POSITION, WORDS, STAND_INS, ASKED, ROWS, CHUNKS = range(7)
 
 # Why a scan stopped: all done or chunks to ask for; no room for words; no room for chunks.
 ASK, COLUMNS_FULL, TABLE_FULL = 0, 1, 2
+# A chunk that spaCy is being asked for has no row yet, and a stand-in among the words.
 _PENDING = -1
+_STAND_IN = 0x80
+# What chunks are split with: characters, their places and where tokens begin.
+_DESK = types.Tuple((types.int32[::1], types.int64[::1], types.boolean[::1]))
 
 
 @leaf
@@ -112,16 +116,15 @@ def _learn_word(data: Any, base: int, begin: int, end: int, characters: Any, sen
     word.chars, word.flags, word.last = chars, flags, 0
 
 
-@compiled
-def _learn_here(data: Any, begin: int, end: int, slot: Any, key: Any, rulebook: Any, table: Any, state: Any) -> Any:
-    """Enter a chunk that compiled code can split; False where spaCy must be asked."""
+@leaf
+def _learn_here(data: Any, begin: int, end: int, desk: Any, rulebook: Any, table: Any, state: Any) -> Any:
+    """Enter the words of a chunk that compiled code can split; False where spaCy must be asked."""
     characters, rules, _, sentence_ends = rulebook
-    slots, known = table
-    places, cuts = np.empty(MAX_CHARS + 1, np.int64), np.empty(MAX_CHARS + 1, np.bool_)
-    size = cut_chunk(data, begin, end, rules, np.empty(MAX_CHARS + 1, np.int32), places, cuts)
+    known = table[1]
+    codes, places, cuts = desk
+    size = cut_chunk(data, begin, end, rules, codes, places, cuts)
     if size == 0:
         return False
-    slots[slot].key, slots[slot].first = key, state[ROWS]
     first = 0
     for k in range(1, size + 1):
         if cuts[k]:
@@ -129,27 +132,47 @@ def _learn_here(data: Any, begin: int, end: int, slot: Any, key: Any, rulebook: 
             first = k
             state[ROWS] += 1
     known[state[ROWS] - 1].last = 1
-    state[CHUNKS] += 1
     return True
 
 
 @leaf
-def _note_miss(slots: Any, slot: Any, key: Any, begin: int, end: int, misses: Any, state: Any) -> None:
-    """Ask for a chunk once: its slot is taken, its words are pending."""
-    slots[slot].key, slots[slot].first = key, _PENDING
-    misses[state[ASKED]], misses[state[ASKED] + 1] = begin, end
-    state[ASKED] += 2
+def _meet(data: Any, begin: int, end: int, slot: Any, key: Any, desk: Any, rulebook: Any, table: Any, misses: Any,
+          state: Any) -> None:  # fmt: skip
+    """Enter a chunk: with its words, or pending and among those to ask spaCy for."""
+    slots = table[0]
+    row = state[ROWS]
+    slots[slot].key = key
     state[CHUNKS] += 1
+    if _learn_here(data, begin, end, desk, rulebook, table, state):
+        slots[slot].first = row
+    else:
+        slots[slot].first = _PENDING
+        misses[state[ASKED]], misses[state[ASKED] + 1] = begin, end
+        state[ASKED] += 2
 
 
-@entry(types.int64(BYTES, INTS, RULEBOOK, TABLE, types.int64[::1], types.int64[::1], COLUMNS, STATE))
+@leaf
+def _copy_words(known: Any, row: Any, base: Any, columns: Any, count: Any) -> Any:
+    """Write the words of a chunk at `base` of its document from row `count` on; the next row, -1 for want of room."""
+    starts, ends, hashes, chars, flags = columns
+    last = False
+    while not last:
+        if count == starts.size:
+            return -1
+        word = known[row]
+        starts[count], ends[count] = base + word.start, base + word.end
+        hashes[count], chars[count], flags[count], last = word.hash, word.chars, word.flags, word.last != 0
+        count, row = count + 1, row + 1
+    return count
+
+
+@entry(types.int64(BYTES, INTS, RULEBOOK, TABLE, _DESK, types.int64[::1], types.int64[::1], COLUMNS, STATE))
 def look_up(
-    data: Any, offsets: Any, rulebook: Any, table: Any, misses: Any, bounds: Any, columns: Any, state: Any
+    data: Any, offsets: Any, rulebook: Any, table: Any, desk: Any, misses: Any, bounds: Any, columns: Any, state: Any
 ) -> Any:
     """The words of each chunk from `state` on; returns why it stopped.
 
-    From the first chunk on for which spaCy must be asked nothing more is written: the scan goes on only to collect
-    further such chunks, each once, so that all are asked for together. It begins again there when they are known.
+    A chunk for which spaCy must be asked gets a stand-in, one row that `settle` exchanges for its words.
     """
     characters, special_letters, (slots, known) = rulebook[0], rulebook[2], table
     starts, ends, hashes, chars, flags = columns
@@ -158,43 +181,95 @@ def look_up(
     while document < offsets.size - 1:
         begin, end = offsets[document], offsets[document + 1]
         position = _after_space(data, max(position, begin), end, characters)
+        state[POSITION], state[WORDS] = position, count
         if position == end:
             document += 1
-            if state[ASKED] == 0:
-                state[DOCUMENT], state[POSITION], bounds[document] = document, position, count
+            state[DOCUMENT], bounds[document] = document, count
             continue
         after = letters_end(data, position, end)
         letters = after == end or _ends_chunk(data, after, characters)
         if not letters:
             after = _chunk_end(data, after, end, characters)
         key = key_of(data, position, after)
+        if count == starts.size:
+            return COLUMNS_FULL
         # Letters that are no special case are a word: the table, too large for the nearest cache, is left alone.
-        plain = letters and special_letters[slot_of(special_letters, key)] == 0
-        slot = np.uint64(0) if plain else _slot(slots, key)
-        if not plain and slots[slot].key == 0:
+        if letters and special_letters[slot_of(special_letters, key)] == 0:
+            starts[count], ends[count] = position - begin, after - begin
+            hashes[count], chars[count], flags[count] = key, after - position, ALPHA | WORD
+            count, position = count + 1, after
+            continue
+        slot = _slot(slots, key)
+        if slots[slot].key == 0:
+            if state[ASKED] == misses.size:
+                return ASK
             if state[ROWS] + MAX_CHARS >= known.size or 2 * state[CHUNKS] >= slots.size:
                 return ASK if state[ASKED] else TABLE_FULL
-            if not _learn_here(data, position, after, slot, key, rulebook, table, state):
-                _note_miss(slots, slot, key, position, after, misses, state)
-                if state[ASKED] == misses.size:
-                    return ASK
-        if state[ASKED] == 0:
-            row = -1 if plain else slots[slot].first
-            last = False
-            while not last:
-                if count == starts.size:
-                    return COLUMNS_FULL
-                if row < 0:
-                    starts[count], ends[count] = position - begin, after - begin
-                    hashes[count], chars[count], flags[count], last = key, after - position, ALPHA | WORD, True
-                else:
-                    word = known[row]
-                    starts[count], ends[count] = position - begin + word.start, position - begin + word.end
-                    hashes[count], chars[count], flags[count], last = word.hash, word.chars, word.flags, word.last != 0
-                count, row = count + 1, row + 1
-            state[POSITION], state[WORDS] = after, count
-        position = after
+            _meet(data, position, after, slot, key, desk, rulebook, table, misses, state)
+        row = slots[slot].first
+        if row == _PENDING:
+            starts[count], hashes[count], flags[count] = position - begin, key, _STAND_IN
+            count, position = count + 1, after
+            state[STAND_INS] += 1
+            continue
+        copied = _copy_words(known, row, position - begin, columns, count)
+        if copied < 0:
+            return COLUMNS_FULL
+        count, position = copied, after
     return ASK
+
+
+@leaf
+def _words_of(known: Any, row: Any) -> Any:
+    """How many words a chunk has."""
+    count = 1
+    while not known[row].last:
+        count, row = count + 1, row + 1
+    return count
+
+
+@leaf
+def _extra(table: Any, hashes: Any, flags: Any, count: int) -> Any:
+    """How many rows the words of all stand-ins take beyond one each."""
+    slots, known = table
+    extra = 0
+    for row in range(count):
+        if flags[row] & _STAND_IN:
+            extra += _words_of(known, slots[_slot(slots, hashes[row])].first) - 1
+    return extra
+
+
+@entry(types.int64(TABLE, types.int64[::1], COLUMNS, STATE))
+def settle(table: Any, bounds: Any, columns: Any, state: Any) -> Any:
+    """Exchange stand-ins for the words of their chunks, which are known by now; how many rows are wanting for it."""
+    slots, known = table
+    starts, ends, hashes, chars, flags = columns
+    row, document = state[WORDS], state[DOCUMENT]
+    to = row + _extra(table, hashes, flags, row)
+    if to > starts.size:
+        return to - starts.size
+    state[WORDS] = to
+    # From the last row to the first, so that none is overwritten before it has moved.
+    while state[STAND_INS]:
+        while document > 0 and bounds[document] == row:
+            bounds[document] = to
+            document -= 1
+        row -= 1
+        if flags[row] & _STAND_IN:
+            first, base = slots[_slot(slots, hashes[row])].first, starts[row]
+            to -= _words_of(known, first)
+            _copy_words(known, first, base, columns, to)
+            state[STAND_INS] -= 1
+        else:
+            to -= 1
+            starts[to], ends[to], hashes[to], chars[to], flags[to] = (
+                starts[row],
+                ends[row],
+                hashes[row],
+                chars[row],
+                flags[row],
+            )
+    return 0
 
 
 @entry(types.void(_SLOTS, _SLOTS))

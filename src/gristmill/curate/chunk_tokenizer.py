@@ -1,8 +1,7 @@
 """What spaCy 3.8's English tokenizer does with a chunk, compiled; lazily imported, as Numba is.
 
 A chunk is worked on as characters codes[i:j]; where a token begins, cuts[k] is set. What is not covered here is given
-up (False), and spaCy itself is asked: special cases next to affixes (don't,), long chunks, and all but plain hosts
-where a point might make an address.
+up, and spaCy itself is asked: long chunks, overlapping emoticons, addresses in scripts with digits of their own.
 """
 
 from __future__ import annotations
@@ -12,13 +11,14 @@ from typing import Any
 from numba import types
 
 from gristmill.core.compiled import leaf
-from gristmill.curate.hash_sets import HASHES, key_of, slot_of
+from gristmill.curate.hash_sets import HASH_MAP, HASHES, key_of, slot_of
 from gristmill.curate.spacy_rules import (
     AFTER_POINT,
     BEFORE_LAST_POINT,
     BEFORE_POINT,
     CAPITAL,
     LETTER,
+    MAX_SPECIAL,
     PREFIX,
     SEPARATOR,
     SUFFIX,
@@ -26,21 +26,40 @@ from gristmill.curate.spacy_rules import (
 from gristmill.curate.word_kernels import BYTES, decode
 
 # Whether to be used at all, then the fields of SpacyRules: classes, specials, phrases, after_digit.
-RULES = types.Tuple((types.boolean, BYTES, HASHES, HASHES, HASHES))
+RULES = types.Tuple((types.boolean, BYTES, HASH_MAP, HASH_MAP, HASHES))
 
 MAX_CHARS = 256
-# No special case is longer, in bytes.
-MAX_SPECIAL = 48
 _LONGEST_UNIT = 6
 
 
 @leaf
-def _has(chunk: Any, members: Any, i: int, j: int) -> Any:
-    """Whether characters [i, j) are in a hash set."""
+def _slot(chunk: Any, members: Any, i: int, j: int) -> Any:
+    """The slot of characters [i, j) in a hash set."""
     data, _, places, _ = chunk
-    if places[j] - places[i] > MAX_SPECIAL:
-        return False
-    return members[slot_of(members, key_of(data, places[i], places[j]))] != 0
+    return slot_of(members, key_of(data, places[i], places[j]))
+
+
+@leaf
+def _begins(chunk: Any, cases: Any, i: int, j: int) -> Any:
+    """Where the tokens of [i, j) begin if it is one of these special cases, bit k for character i + k; else 0."""
+    return cases[1][_slot(chunk, cases[0], i, j)] if j - i <= MAX_SPECIAL else 0
+
+
+@leaf
+def _cut(cuts: Any, i: int, j: int, begins: int) -> None:
+    """Let the tokens of [i, j) begin where the bits are set, and the next one at j."""
+    for k in range(i, j):
+        cuts[k] = (begins >> (k - i)) & 1
+    cuts[j] = True
+
+
+@leaf
+def _cut_special(chunk: Any, specials: Any, i: int, j: int) -> Any:
+    """Whether [i, j) is a special case, which is then cut."""
+    begins = _begins(chunk, specials, i, j)
+    if begins:
+        _cut(chunk[3], i, j, begins)
+    return begins != 0
 
 
 @leaf
@@ -107,7 +126,7 @@ def _suffix(chunk: Any, i: int, j: int, classes: Any, after_digit: Any) -> Any:
     if i == j:
         return 0
     for size in range(min(_LONGEST_UNIT, j - i - 1), 0, -1):
-        if _is_digit(codes[j - size - 1]) and _has(chunk, after_digit, j - size, j):
+        if _is_digit(codes[j - size - 1]) and after_digit[_slot(chunk, after_digit, j - size, j)] != 0:
             return size
     code = codes[j - 1]
     if code == 0x2E:
@@ -170,42 +189,96 @@ def _hyphens(codes: Any, k: int, j: int, classes: Any) -> Any:
 @leaf
 def _is_host_character(code: int) -> Any:
     folded = code | 0x20
-    return _is_digit(code) or 0x61 <= folded <= 0x7A or code == 0x2D or code == 0x5F
+    return _is_digit(code) or 0x61 <= folded <= 0x7A or code == 0x2D or code == 0x5F or 0xA1 <= code <= 0xFFFF
+
+
+@leaf
+def _is_understood(code: int) -> Any:
+    """Whether a character is in blocks without digits of their own, which spaCy's pattern takes for digits."""
+    return code < 0x600 or 0x1E00 <= code < 0x3000
 
 
 @leaf
 def _address(codes: Any, i: int, j: int, classes: Any) -> Any:
     """Whether spaCy takes [i, j) for an address: 1 yes, 0 no, -1 not known here."""
-    names, numbers, beyond = False, 0, False
+    points, understood = 0, True
     for k in range(i, j):
-        beyond |= codes[k] >= 0x80 or codes[k] == 0x40 or (codes[k] == 0x3A and k + 1 < j and codes[k + 1] == 0x2F)
-        if codes[k] == 0x2E and k + 1 < j:
-            numbers += not classes[codes[k + 1]] & LETTER
-            names |= k + 2 < j and classes[codes[k + 1]] & LETTER != 0 and classes[codes[k + 2]] & LETTER != 0
-    if not names and numbers < 3:
+        points += codes[k] == 0x2E and k + 1 < j
+        understood &= _is_understood(codes[k])
+    if points == 0:
         return 0
-    if beyond or numbers >= 3:
+    begin = _after_scheme(codes, i, j)
+    if not understood or begin < 0:
         return -1
-    return _host(codes, i, j)
+    # A host may stand in front, after a scheme, and after every @, which ends a user's name.
+    if _is_host(codes, i, j, classes) or (begin > i and _is_host(codes, begin, j, classes)):
+        return 1
+    for k in range(i + 1, j):
+        if codes[k] == 0x40 and _is_host(codes, k + 1, j, classes):
+            return 1
+    return 0
 
 
 @leaf
-def _host(codes: Any, i: int, j: int) -> Any:
-    """1 for labels and points, a last label of small letters, then perhaps a port and a path; else 0."""
+def _after_scheme(codes: Any, i: int, j: int) -> Any:
+    """What follows `https://` or the like at i: i where there is none, -1 where it holds other letters."""
+    k, others = i, False
+    while k < j and (_is_host_character(codes[k]) or codes[k] == 0x2B or codes[k] == 0x2E):
+        others |= codes[k] >= 0x80
+        k += 1
+    if k - i >= 2 and k + 2 < j and codes[k] == 0x3A and codes[k + 1] == 0x2F and codes[k + 2] == 0x2F:
+        return -1 if others else k + 3
+    return i
+
+
+@leaf
+def _is_host(codes: Any, i: int, j: int, classes: Any) -> Any:
+    """Whether [i, j) is a name or the number of a public host, then perhaps a port and a path."""
+    number, name = _after_number(codes, i, j), _after_name(codes, i, j, classes)
+    if number > i and _is_port_and_path(codes, number, j):
+        return True
+    return name > i and _is_port_and_path(codes, name, j)
+
+
+@leaf
+def _after_name(codes: Any, i: int, j: int, classes: Any) -> Any:
+    """The end of the host's name at i, labels and points and a last label of small letters; i where there is none."""
     begin = k = i
-    labels = 0
     while k < j and (codes[k] == 0x2E or _is_host_character(codes[k])):
         if codes[k] == 0x2E:
             if not _is_label(codes, begin, k):
-                return 0
-            labels, begin = labels + 1, k + 1
+                return i
+            begin = k + 1
         k += 1
-    if labels == 0 or not 2 <= k - begin <= 63:
-        return 0
+    if begin == i or not 2 <= k - begin <= 63:
+        return i
     for c in range(begin, k):
-        if not 0x61 <= codes[c] <= 0x7A:
-            return 0
-    return 1 if _is_port_and_path(codes, k, j) else 0
+        # A small letter, since no other letter may stand before a point that separates.
+        if not (classes[codes[c]] & LETTER and classes[codes[c]] & BEFORE_POINT):
+            return i
+    return k
+
+
+@leaf
+def _after_number(codes: Any, i: int, j: int) -> Any:
+    """The end of the public IPv4 address at i, i where there is none."""
+    first, second, k = 0, 0, i
+    for place in range(4):
+        begin, value = k, 0
+        while k < j and _is_digit(codes[k]) and k - begin < 4:
+            value, k = 10 * value + codes[k] - 0x30, k + 1
+        outer = place == 0 or place == 3
+        least, most = (1 if outer else 0), (223 if place == 0 else 254 if place == 3 else 255)
+        zero = k > begin and codes[begin] == 0x30
+        if k == begin or not least <= value <= most or (zero and (outer or k - begin > 2)):
+            return i
+        first, second = (value, second) if place == 0 else (first, value) if place == 1 else (first, second)
+        if place < 3:
+            if k == j or codes[k] != 0x2E:
+                return i
+            k += 1
+    private = first == 10 or first == 127 or (first == 172 and 16 <= second <= 31)
+    return i if private or (first == 169 and second == 254) or (first == 192 and second == 168) else k
 
 
 @leaf
@@ -231,20 +304,20 @@ def _is_port_and_path(codes: Any, k: int, j: int) -> Any:
 
 @leaf
 def _cut_affixes(chunk: Any, j: int, rules: Any) -> Any:
-    """Split off prefixes and suffixes of [0, j); the rest as (i, j), or (-1, -1) where a special case shows itself."""
+    """Split off prefixes and suffixes of [0, j), then the special case if there is one; the rest as (i, j)."""
     _, classes, specials, _, after_digit = rules
     _, codes, _, cuts = chunk
     i, size = 0, -1
     while i < j and j - i != size:
-        if _has(chunk, specials, i, j):
-            return -1, -1
+        if _cut_special(chunk, specials, i, j):
+            return j, j
         size = j - i
         front = _prefix(codes, i, j, classes)
-        if front and i + front < j and _has(chunk, specials, i + front, j):
-            return -1, -1
+        if front and i + front < j and _cut_special(chunk, specials, i + front, j):
+            return j, j
         back = _suffix(chunk, i + front, j, classes, after_digit)
-        if back and i < j - back and _has(chunk, specials, i, j - back):
-            return -1, -1
+        if back and i < j - back and _cut_special(chunk, specials, i, j - back):
+            return j, j
         i, j = i + front, j - back
         cuts[i] = cuts[j] = True
     return i, j
@@ -262,26 +335,41 @@ def _cut_infixes(codes: Any, cuts: Any, i: int, j: int, classes: Any) -> None:
 
 
 @leaf
-def _has_phrase(chunk: Any, size: int, phrases: Any) -> Any:
-    """Whether two or more tokens in a row read as a special case, which spaCy would then apply."""
-    _, _, places, cuts = chunk
-    for i in range(size):
-        if cuts[i]:
-            inner = 0
-            for j in range(i + 1, size + 1):
-                if places[j] - places[i] > MAX_SPECIAL:
-                    break
-                if cuts[j]:
-                    if inner and _has(chunk, phrases, i, j):
-                        return True
-                    inner += 1
-    return False
+def _find_phrase(chunk: Any, i: int, size: int, phrases: Any) -> Any:
+    """The end of the two or more tokens from i on that read as a special case: i if none do, -1 if several ends do."""
+    cuts, begins, found = chunk[3], 1, i
+    for j in range(i + 1, min(size, i + MAX_SPECIAL) + 1):
+        if cuts[j]:
+            if begins > 1 and _begins(chunk, phrases, i, j) == begins:
+                if found > i:
+                    return -1
+                found = j
+            begins |= 1 << (j - i)
+    return found
+
+
+@leaf
+def _cut_phrases(chunk: Any, size: int, rules: Any) -> Any:
+    """Cut anew the tokens that read as a special case (an emoticon); False where two such overlap."""
+    specials, phrases, cuts = rules[2], rules[3], chunk[3]
+    begin = end = 0
+    for i in range(size + 1):
+        # A phrase is cut when the tokens that begin inside it have been looked at.
+        if end > begin and i == end:
+            _cut(cuts, begin, end, _begins(chunk, specials, begin, end))
+        if i < size and cuts[i]:
+            found = _find_phrase(chunk, i, size, phrases)
+            if found != i:
+                if found < 0 or i < end:
+                    return False
+                begin, end = i, found
+    return True
 
 
 @leaf
 def cut_chunk(data: Any, begin: int, end: int, rules: Any, codes: Any, places: Any, cuts: Any) -> Any:
     """Find the tokens of data[begin:end]: the number of its characters, or 0 where spaCy must be asked."""
-    known, classes, _, phrases, _ = rules
+    known, classes = rules[0], rules[1]
     size = 0
     while begin < end:
         if size == MAX_CHARS or not known:
@@ -293,9 +381,7 @@ def cut_chunk(data: Any, begin: int, end: int, rules: Any, codes: Any, places: A
     cuts[0] = cuts[size] = True
     chunk = (data, codes, places, cuts)
     i, j = _cut_affixes(chunk, size, rules)
-    if i < 0:
-        return 0
     address = _address(codes, i, j, classes)
     if address == 0:
         _cut_infixes(codes, cuts, i, j, classes)
-    return 0 if address < 0 or _has_phrase(chunk, size, phrases) else size
+    return 0 if address < 0 or not _cut_phrases(chunk, size, rules) else size

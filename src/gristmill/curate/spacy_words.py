@@ -1,8 +1,8 @@
 """spaCy's English tokens at compiled speed: each distinct chunk between white space is tokenised once.
 
-Compiled code does it for 98 of 100 chunks, by the rules of spaCy 3.8; for the others spaCy is asked. One thing of spaCy
-is left out: where an emoticon inside a chunk and signs of the chunk before or after it could be read as another one
-(`x|[ =]s`), spaCy splits what it would not split elsewhere. Words then differ by one; decisions hardly can.
+Compiled code does it for all but one in a thousand, by the rules of spaCy 3.8; for the others spaCy is asked. One thing
+of spaCy is left out: where an emoticon inside a chunk and signs of the chunk before or after it could be read as
+another one (`x|[ =]s`), spaCy splits what it would not split elsewhere. Words then differ by one; decisions hardly can.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from gristmill.curate.words import WordColumns, Words
 MAX_KNOWN_WORDS = 1 << 22
 # Chunks asked for together.
 _MISSES = 1 << 14
+# A table begins with 10 MB, of which the system gives what is used.
+_FIRST_SLOTS = 1 << 18
 # Rows that a scan wants free: one a character of the longest chunk that it splits itself.
 _SPARE = MAX_CHARS + 1
 
@@ -69,6 +71,8 @@ def _english() -> Any:
         ) from None
     english = spacy.blank("en")
     english.add_pipe("sentencizer")
+    # What spaCy notes of each new word (its shape, whether it is a number) takes half of its time and is not used.
+    english.vocab.lex_attr_getters.clear()  # type: ignore[attr-defined]
     return english
 
 
@@ -81,8 +85,9 @@ class ChunkTable:
         letters = [rule for rule in english.tokenizer.rules if rule.isascii() and rule.isalpha()]
         self._rulebook = (characters(), spacy_rules(english).tables, hash_set(letters), sentence_ends)
         # Where a scan stands: see STATE in chunk_kernels.
-        self._state = np.zeros(6, np.int64)
+        self._state = np.zeros(7, np.int64)
         self._misses = np.empty(2 * _MISSES, np.int64)
+        self._desk = tuple(np.empty(_SPARE, kind) for kind in (np.int32, np.int64, np.bool_))
         self._clear()
 
     def split(self, documents: Documents) -> Words:
@@ -90,28 +95,39 @@ class ChunkTable:
         output, state = WordColumns(documents), self._state
         state[: kernels.ROWS] = 0
         while state[kernels.DOCUMENT] < len(documents):
-            data = (documents.data, documents.offsets)
             why = kernels.look_up(
-                *data, self._rulebook, self._table, self._misses, output.bounds, output.columns, state
+                documents.data,
+                documents.offsets,
+                self._rulebook,
+                self._table,
+                self._desk,
+                self._misses,
+                output.bounds,
+                output.columns,
+                state,
             )
+            self._settle(documents, output)
             if why == kernels.COLUMNS_FULL:
                 output.grow()
             elif why == kernels.TABLE_FULL:
                 self._make_room(_SPARE)
-            else:
-                spans = self._misses[: state[kernels.ASKED]].reshape(-1, 2).tolist()
-                self._learn([documents.data[begin:end].tobytes() for begin, end in spans])
         return output.words()
+
+    def _settle(self, documents: Documents, output: WordColumns) -> None:
+        """Ask spaCy for the chunks that the scan noted, and put their words in the place of their stand-ins."""
+        spans = self._misses[: self._state[kernels.ASKED]].reshape(-1, 2).tolist()
+        if spans:
+            self._learn([documents.data[begin:end].tobytes() for begin, end in spans])
+            while kernels.settle(self._table, output.bounds, output.columns, self._state):
+                output.grow()
 
     def _clear(self) -> None:
         """Forget all chunks."""
-        self._table = (np.zeros(4 * _MISSES, kernels.SLOT), np.empty(4 * _MISSES, kernels.KNOWN))
+        self._table = (np.zeros(_FIRST_SLOTS, kernels.SLOT), np.empty(_FIRST_SLOTS, kernels.KNOWN))
         self._state[kernels.ROWS :] = 0
 
     def _learn(self, chunks: list[bytes]) -> None:
         """Ask spaCy for the words of these chunks and keep them."""
-        if not chunks:
-            return
         text = b"".join(chunk + b"\n" for chunk in chunks)
         lengths = self._token_lengths(text.decode())
         self._make_room(len(lengths) + _SPARE)

@@ -17,7 +17,10 @@ from gristmill.sources.kinds import kind_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-UNIT_BYTES, UNIT_FILES = 64 << 20, 65_536
+# A unit of a large source is the most, of a small one the least: 24 MB should keep several workers busy.
+MOST_BYTES, LEAST_BYTES, UNIT_FILES = 64 << 20, 4 << 20, 65_536
+# What a source of less than 1 GiB is cut into, about.
+_FEW_UNITS = 16
 
 
 @dataclass(frozen=True)
@@ -33,16 +36,32 @@ class Unit:
         return sum(part.size for part in self.parts)
 
 
-def cut_units(files: Sequence[InputFile], formats: Mapping[str, Format], unit_bytes: int = UNIT_BYTES) -> list[Unit]:
+def cut_units(files: Sequence[InputFile], formats: Mapping[str, Format], unit_bytes: int | None = None) -> list[Unit]:
     """Units of about `unit_bytes` on disk: small files of a source together, large ones in stretches where they allow.
 
-    `formats` holds each source's. Units and their parts keep the order of the files.
+    `formats` holds each source's. Units and their parts keep the order of the files. Without `unit_bytes` a source is
+    cut by its own size: 16 units up to 1 GiB, of 4 MiB at least, and units of 64 MiB above.
     """
     units = []
     for source, group in itertools.groupby(files, key=lambda file: file.source):
-        parts = (part for file in group for part in _parts(file, formats[source], unit_bytes))
-        units += [Unit(source, tuple(held)) for held in _grouped(parts, unit_bytes)]
+        sized = [(file, _size(file)) for file in group]
+        each = unit_bytes or _unit_bytes(sum(size for _, size in sized))
+        parts = (part for file, size in sized for part in _parts(file, size, formats[source], each))
+        units += [Unit(source, tuple(held)) for held in _grouped(parts, each)]
     return units
+
+
+def _size(file: InputFile) -> int:
+    """Bytes on disk; 0 if it cannot be looked at, which its reader tells then."""
+    try:
+        return os.stat(file.path).st_size
+    except OSError:
+        return 0
+
+
+def _unit_bytes(source_bytes: int) -> int:
+    """A power of two, so that a source that grows a little is cut at the same places."""
+    return min(MOST_BYTES, max(LEAST_BYTES, 1 << (max(source_bytes - 1, 0) // _FEW_UNITS).bit_length()))
 
 
 def _grouped(parts: Iterator[Part], unit_bytes: int) -> Iterator[list[Part]]:
@@ -58,10 +77,9 @@ def _grouped(parts: Iterator[Part], unit_bytes: int) -> Iterator[list[Part]]:
         yield held
 
 
-def _parts(file: InputFile, format: Format, unit_bytes: int) -> list[Part]:
+def _parts(file: InputFile, size: int, format: Format, unit_bytes: int) -> list[Part]:
     """The file in stretches, or whole if it is small, does not allow it or cannot be opened: its reader tells then."""
     try:
-        size = os.stat(file.path).st_size
         if size > unit_bytes:
             return kind_of(file, format).cut(file, format, size, unit_bytes)
     except (OSError, SourceError):
