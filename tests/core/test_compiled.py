@@ -1,0 +1,76 @@
+"""Machine code on disk: used again, and made anew when any module that it came from has changed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gristmill
+
+HELPER = """
+from gristmill.core.compiled import leaf
+from gristmill.numbers import SHIFT
+
+@leaf
+def shifted(x):
+    return FACTOR * x + SHIFT
+
+FACTOR = 1
+"""
+KERNEL = """
+from numba import types
+from gristmill.core.compiled import entry
+from gristmill.helper import shifted
+
+@entry(types.int64(types.int64))
+def kernel(x):
+    return shifted(x)
+"""
+ASK = """
+from gristmill.kernel import kernel
+print(kernel(10), sum(kernel.stats.cache_hits.values()))
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A package of our name with the real decorators and one kernel, which leans on a helper and a constant."""
+    root, real = tmp_path / "gristmill", Path(gristmill.__file__).parent
+    (root / "core").mkdir(parents=True)
+    for name in ("compiled.py", "hashing.py"):
+        shutil.copy(real / "core" / name, root / "core" / name)
+    texts = {"__init__.py": "", "core/__init__.py": "", "numbers.py": "SHIFT = 5\n", "helper.py": HELPER,
+             "kernel.py": KERNEL}  # fmt: skip
+    for name, text in texts.items():
+        (root / name).write_text(text)
+    return root
+
+
+def ask(package: Path) -> tuple[int, bool]:
+    """What the kernel makes of 10 in a fresh process, and whether its machine code came from the disk."""
+    command = [sys.executable, "-P", "-B", "-c", ASK]
+    environment = {"PYTHONPATH": str(package.parent), "PATH": "/usr/bin:/bin"}
+    answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()
+    return int(answer[0]), answer[1] == "1"
+
+
+def replace(path: Path, old: str, new: str) -> None:
+    """Change a file without changing its size, and set back its clock: only the content tells."""
+    before = path.stat()
+    path.write_text(path.read_text().replace(old, new))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def test_code_is_read_from_disk_until_a_source_changes(package: Path) -> None:
+    assert ask(package) == (15, False)
+    assert ask(package) == (15, True)
+    replace(package / "numbers.py", "SHIFT = 5", "SHIFT = 7")
+    assert ask(package) == (17, False)
+    replace(package / "helper.py", "FACTOR = 1", "FACTOR = 2")
+    assert ask(package) == (27, False)
+    assert ask(package) == (27, True)
