@@ -18,11 +18,14 @@ lint: $(VENV)/.tested
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The loader and the writing half against their peers; `scale` for a trillion tokens and 20 million documents.
-bench: $(VENV)/.installed
+# The loaders and the writing half against their peers; `scale` for a trillion tokens and 20 million documents.
+# What the tests install is needed too: torch, torchdata and datasets, at the same versions.
+bench: $(VENV)/.tested
 	PYTHON=$(PYTHON) bash benchmarks/setup_peers.sh
 	$(BIN)/python benchmarks/loader.py
+	$(BIN)/python benchmarks/torch_loaders.py
 	$(BIN)/python benchmarks/cold.py
+	$(BIN)/python benchmarks/arrow.py
 	PYTHON=$(PYTHON) bash benchmarks/setup_datatrove.sh
 	$(BIN)/python benchmarks/curate.py
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from contenders.registry import Setting
-from harness.corpus import Corpus
+from harness.corpus import BATCH_SIZE, SEQ_LEN, Corpus
 
 
 class NoStateError(Exception):
@@ -14,12 +14,13 @@ class NoStateError(Exception):
 
 
 class Contender(ABC):
-    """A loader, opened by its constructor, whose every batch is (BATCH_SIZE, SEQ_LEN) int64.
+    """A loader, opened by its constructor, whose every batch is int64 of one shape.
 
     The heavy imports stand at the top of a contender's module, so that importing the module is what the
     worker times as import, and constructing the class plus one batch is what it times as first batch.
     """
 
+    shape = (BATCH_SIZE, SEQ_LEN)
     windowed = True  # rows are windows of Corpus.windows(), so that the worker can check them
 
     def __init__(self, corpus: Corpus, setting: Setting) -> None:

@@ -4,6 +4,7 @@ import functools
 import hashlib
 import importlib
 import json
+import math
 import os
 import pickle
 import sys
@@ -17,7 +18,7 @@ import numpy as np
 
 from contenders.base import Contender, NoStateError
 from contenders.registry import Setting
-from harness.corpus import BATCH_SIZE, SEQ_LEN, TOKENS_PER_BATCH, Corpus
+from harness.corpus import Corpus
 from harness.processes import cpu_seconds, disk_bytes, memory_bytes
 
 Reply = dict[str, Any]
@@ -60,7 +61,7 @@ class Worker:
         cpu = cpu_seconds(os.getpid())
         count, elapsed = self._take(seconds)
         cpu = cpu_seconds(os.getpid()) - cpu
-        return {"tokens": count * TOKENS_PER_BATCH, "seconds": elapsed, "cpu_seconds": cpu}
+        return {"tokens": count * math.prod(self.contender.shape), "seconds": elapsed, "cpu_seconds": cpu}
 
     def step(self) -> Reply:
         """Take one batch, and say what the process tree has read from disk so far."""
@@ -106,7 +107,7 @@ class Worker:
 
     def _check(self, batch: np.ndarray) -> None:
         """Refuse a contender that does not deliver what is measured."""
-        if batch.shape != (BATCH_SIZE, SEQ_LEN) or batch.dtype != np.int64:
+        if batch.shape != self.contender.shape or batch.dtype != np.int64:
             raise ValueError(f"the first batch is {batch.dtype} {batch.shape}")
         if self.contender.windowed and not _is_window(batch[-1], self.corpus.windows()):
             raise ValueError("the last row of the first batch is no window of the corpus")

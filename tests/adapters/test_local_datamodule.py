@@ -27,6 +27,7 @@ class Model(lightning.LightningModule):
         self.validated += len(batch["input_ids"])
 
     def configure_optimizers(self):
+        assert self.trainer.estimated_stepping_batches  # asked for by schedules, which makes Lightning lose states
         return torch.optim.SGD(self.parameters(), 1e-6)
 
 
@@ -44,6 +45,7 @@ def fit(files, max_steps, num_workers=0, resume=None):
     )
     trainer = lightning.Trainer(
         max_steps=max_steps,
+        max_epochs=3,
         accelerator="cpu",
         logger=False,
         enable_progress_bar=False,

@@ -68,6 +68,15 @@ def test_tensors_that_are_kept_are_never_written_again(store):
     assert_same_batches(list(TorchLoader(plan, keys=KEYS)), expected_batches(plan, keys=KEYS))
 
 
+def test_a_batch_may_be_changed_while_the_one_before_waits_for_its_backward(store):
+    first, second, *_ = TorchLoader(make_plan(store), threads=0)
+    table = torch.nn.Embedding(1 << 16, 2)
+    loss = table(first["input_ids"]).sum()
+    second["input_ids"][:, 0] = 7
+    loss.backward()
+    assert table.weight.grad.sum() == first["input_ids"].numel() * 2
+
+
 def test_a_state_resumes_anywhere_and_on_another_world_size(store):
     plan = make_plan(store, options=SKIPS)
     expected = expected_batches(plan)
@@ -234,6 +243,28 @@ def test_the_order_is_the_same_for_every_number_of_workers(store, num_workers, o
     expected = expected_batches(plan, 1, 2, keys=("labels",))
     assert_same_batches(loader, expected)
     assert_same_batches(loader, expected)  # each pass starts at the beginning
+
+
+@pytest.mark.parametrize(("context", "workers"), [("fork", 2), ("spawn", 1)])
+def test_all_keys_come_out_of_workers_as_plain_dicts_that_may_be_changed(store, context, workers):
+    plan = make_plan(store, batch_size=64)
+    dataset = BatchDataset(plan, keys=KEYS)
+    found = list(DataLoader(dataset, batch_size=None, num_workers=workers, multiprocessing_context=context))
+    assert {type(batch) for batch in found} == {dict}
+    assert_same_batches(found, expected_batches(plan, keys=KEYS))
+    for tensor in found[0].values():
+        tensor.zero_()
+
+
+def test_a_collate_fn_sees_a_dict_and_may_add_to_it(store):
+    def weighed(batch):
+        return {**batch, "weight": torch.ones(3)} if batch["sample_ids"][0, 2] % 2 else batch | {"name": "web"}
+
+    plan = make_plan(store)
+    found = list(DataLoader(BatchDataset(plan), batch_size=None, num_workers=2, collate_fn=weighed))
+    assert all("weight" in batch or batch["name"] == "web" for batch in found)
+    ours = [{key: batch[key] for key in ("input_ids", "sample_ids")} for batch in found]
+    assert_same_batches(ours, expected_batches(plan))
 
 
 def test_a_pass_that_ends_with_a_short_batch_is_whole_under_workers(store):

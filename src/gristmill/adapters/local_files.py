@@ -114,7 +114,9 @@ class LocalTokenizedDataset(IterableDataset[Sample]):
         if worker is None:  # in a row, which costs a tenth of one by one; a copy, since only its user moves the loader
             batches: Iterable[Batch] = itertools.islice(copy.copy(self.loader), len(steps))
         else:
-            batches = map(self.loader.batch, steps[worker.id :: worker.num_workers])
+            own = steps[worker.id :: worker.num_workers]
+            numbered = itertools.islice(self.loader.batches_from(own.start, own.step), len(own))
+            batches = (batch for _, batch in numbered)
         return itertools.chain.from_iterable(map(_rows, batches))
 
 

@@ -186,15 +186,7 @@ def _plan_through(plan: Plan, epoch: int) -> Plan:
         return plan
     if plan.total_steps is None:
         raise ConfigError(f"An endless plan is one epoch, there is no epoch {epoch}: count its length in steps.")
-    return Plan(
-        {source.name: source.store for source in plan.sources},
-        plan.weights,
-        seq_len=plan.seq_len,
-        batch_size=plan.batch_size,
-        seed=plan.seed,
-        steps=epoch * plan.total_steps,
-        options=plan.options,
-    )
+    return plan.with_steps(epoch * plan.total_steps)
 
 
 def _translated(batch: Batch) -> dict[str, Any]:

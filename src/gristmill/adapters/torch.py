@@ -20,9 +20,11 @@ import torch
 from torch import distributed
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
+from gristmill.adapters.parcel import Tensors as Tensors
+from gristmill.adapters.parcel import sendable
 from gristmill.core.errors import ConfigError, StateError
 from gristmill.loader.batch import Assembler, Batch, Group
-from gristmill.loader.loader import READAHEAD_BYTES, Loader
+from gristmill.loader.loader import READAHEAD_BYTES, Loader, step_after
 from gristmill.loader.state import check_state, make_state
 from gristmill.order.permute import use_compiled
 from gristmill.order.plan import Plan
@@ -30,7 +32,6 @@ from gristmill.order.plan import Plan
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
 
-Tensors = dict[str, torch.Tensor]
 # Names that every framework gives to the dimensions whose ranks must see the same rows.
 _SAME_ROWS = {"tp", "cp", "pp", "sp"}
 
@@ -113,14 +114,24 @@ class TorchLoader(Loader):
 
     def batch(self, step: int) -> Tensors:  # type: ignore[override]  # the same loader, in tensors
         """This rank's rows of any step, without touching the iteration."""
-        return self._place(super().batch(step))
+        return self._placed(super().batch(step))
+
+    def batches_from(self, step: int, every: int = 1) -> Iterator[tuple[int, Tensors]]:  # type: ignore[override]
+        """Step and batch of each `every`-th step that the plan serves from `step` on."""
+        return ((step, self._placed(batch)) for step, batch in super().batches_from(step, every))
 
     def __iter__(self) -> Iterator[Tensors]:  # type: ignore[override]
         """Batches from `step` on."""
-        return map(self._place, super().__iter__())
+        batches: Iterator[Any] = super().__iter__()
+        return map(self._placed, batches) if self._pins or self.device is not None else batches
 
-    def _place(self, batch: Batch) -> Tensors:
-        tensors = _tensors(batch)
+    def _as_batches(self, arrays: Batch) -> Iterator[Tensors]:  # type: ignore[override]
+        # Not by `unbind`: its tensors share a version counter, and changing one would spoil the backward of another.
+        tensors = (map(torch.from_numpy, stacked) for stacked in arrays.values())
+        return (dict(zip(arrays, batch, strict=True)) for batch in zip(*tensors, strict=True))
+
+    def _placed(self, batch: Any) -> Tensors:
+        tensors: Tensors = batch
         if self._pins:
             tensors = {key: tensor.pin_memory() for key, tensor in tensors.items()}
         if self.device is None:
@@ -178,18 +189,18 @@ class BatchIterator:
 
     def __init__(self, loader: Loader, start: int, worker: int, workers: int) -> None:
         self._loader, self._workers = loader, workers
-        self._step = step_after(loader.plan, start, worker)
+        self._seek(step_after(loader.plan, start, worker))
+
+    def _seek(self, step: int) -> None:
+        self._step, self._batches = step, self._loader.batches_from(step, self._workers)
 
     def __iter__(self) -> BatchIterator:
         return self
 
     def __next__(self) -> Tensors:
-        plan = self._loader.plan
-        step = plan.skips.next_served(self._step)
-        if plan.total_steps is not None and step >= plan.total_steps:
-            raise StopIteration
-        self._step = step_after(plan, step, self._workers)
-        return _tensors(self._loader.batch(step))
+        step, batch = next(self._batches)
+        self._step = step_after(self._loader.plan, step, self._workers)
+        return sendable(_tensors(batch))
 
     def state_dict(self) -> dict[str, Any]:
         """The loader's state before this worker's next batch, and among how many workers it is the next."""
@@ -205,15 +216,7 @@ class BatchIterator:
                 f"The snapshot was taken with {state.get('workers')} workers and StatefulDataLoader cannot load it "
                 f"with {self._workers}: call dataset.resume(state_from_snapshot(plan, snapshot)) instead."
             )
-        self._step = step
-
-
-def step_after(plan: Plan, step: int, batches: int) -> int:
-    """The step that follows the next `batches` served ones; skipped steps in between count for nothing."""
-    wanted, step = plan.skips.served(step) + batches, step + batches
-    while missing := wanted - plan.skips.served(step):
-        step += missing
-    return step
+        self._seek(step)
 
 
 def state_from_snapshot(plan: Plan, snapshot: Mapping[str, Any]) -> dict[str, Any]:
@@ -306,4 +309,4 @@ class SampleDataset(Dataset[Tensors]):
         group = Group(range(step, step + 1), self.plan.segment(step), samples, len(places))
         (batch, _), *_ = self._assembler.build(group)
         tensors = _tensors(batch)
-        return [{key: tensor[i] for key, tensor in tensors.items()} for i in range(len(places))]
+        return [sendable({key: tensor[i] for key, tensor in tensors.items()}) for i in range(len(places))]

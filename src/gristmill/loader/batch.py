@@ -1,11 +1,11 @@
-"""Samples to arrays: one compiled pass over the pieces of each batch, into memory that is used again."""
+"""Samples to arrays: one compiled pass over the pieces of a few batches, into memory that is used again."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -39,31 +39,50 @@ IGNORED = -100
 _MAPPED_ROWS = 4096
 # A row of random tokens costs a frame (128 KiB of uint16): two threads fill the cache of 64 MiB.
 _DECOMPRESSED_ROWS = 256
+# What batches of one stack share: calls become few, and the memory that is filled in turns stays in the cache.
+_STACK_BYTES = 2 << 20
 
 
 @dataclass(frozen=True)
 class Group:
-    """Consecutive steps of one segment and this rank's samples of them, `rows` a step; only the last may be short."""
+    """Evenly spaced steps of one segment, this rank's samples of them, `rows` a step; only the last may be short."""
 
     steps: range
     segment: Segment
     samples: Ints
     rows: int
 
+    @property
+    def sample_ids(self) -> Ints:
+        """The samples as (steps, rows, 3), with rows of -1 where a short last batch has none."""
+        missing = len(self.steps) * self.rows - len(self.samples)
+        samples = np.pad(self.samples, ((0, missing), (0, 0)), constant_values=-1) if missing else self.samples
+        return samples.reshape(len(self.steps), self.rows, 3)
+
 
 @dataclass
 class Tally:
-    """What a batch had to do to its rows; nothing happens in silence."""
+    """How large a batch is and what was done to its rows; nothing happens in silence."""
 
+    tokens: int = 0
     padded_tokens: int = 0
     truncated_tokens: int = 0
     merged_documents: int = 0
 
     def add(self, other: Tally) -> None:
         """Sum up."""
+        self.tokens += other.tokens
         self.padded_tokens += other.padded_tokens
         self.truncated_tokens += other.truncated_tokens
         self.merged_documents += other.merged_documents
+
+
+class Stack(NamedTuple):
+    """The batches of a few steps, one upon another: arrays of (steps, rows, columns), and a tally a step."""
+
+    steps: range
+    arrays: Batch
+    tallies: list[Tally]
 
 
 class Assembler:
@@ -109,9 +128,15 @@ class Assembler:
         return max(_DECOMPRESSED_ROWS // (1 + seq_len // FRAME_TOKENS), 1)
 
     def build(self, group: Group) -> Iterator[tuple[Batch, Tally]]:
-        """For each step of a group its batch, and what was padded, cut or merged in it.
+        """For each step of a group its batch, and what was padded, cut or merged in it."""
+        for stack in self.stacks(group):
+            yield from zip(unstacked(stack.arrays), stack.tallies, strict=True)
 
-        Where the tokens lie is found for all steps at once; each batch is then filled into memory of its own.
+    def stacks(self, group: Group) -> Iterator[Stack]:
+        """The batches of a group, up to 2 MiB of them (at least one) a stack.
+
+        Where the tokens lie is found for all steps at once; each stack is then filled into memory of its own, which is
+        used again when nothing refers to any of its batches. Sizes are powers of two, so that there are few.
         """
         from gristmill.store.kernels import assemble
 
@@ -119,21 +144,31 @@ class Assembler:
         reach = pieces.lengths + pieces.follows
         touched = self._table.shards_of(pieces.positions, reach)
         edges = _edges(pieces.rows, len(group.steps) * rows)
-        shapes = [(key, (rows, self._width(key, group.segment.seq_len))) for key in self._keys]
-        excluding, short = bool(self._plan.exclusions), len(group.samples) < len(group.steps) * rows
-        placed = (*pieces[1:5], self._by_piece, self._eos)
+        tallies, sample_ids = _tallies(group, pieces, edges[::rows]), group.sample_ids
+        placed, excluding = (*pieces[1:5], self._by_piece, self._eos), bool(self._plan.exclusions)
         tokens = self._table.tokens(touched, pieces.positions, reach)
         with tokens as shards, self._documents(touched) as documents:
             self._foresight.announce(pieces)
-            for i, (step, tally) in enumerate(zip(group.steps, _tallies(group, pieces, edges[::rows]), strict=True)):
-                own, samples = edges[i * rows : (i + 1) * rows + 1], group.samples[i * rows : (i + 1) * rows]
-                batch = {key: self._buffers.empty(key, shape, DTYPES[key]) for key, shape in shapes}
-                arrays = [batch.get(key, absent) for key, absent in _ABSENT]
-                tally.merged_documents = assemble(shards, documents, own, *placed, *arrays)
+            for here in _powers_of_two(len(group.steps), self._most_steps(group)):
+                steps, own = group.steps[here], edges[here.start * rows : here.stop * rows + 1]
+                flat = self._empty(len(own) - 1, group.segment.seq_len)
+                arrays = [flat.get(key, absent) for key, absent in _ABSENT]
+                tallies[here.start].merged_documents = assemble(shards, documents, own, *placed, *arrays)
                 if excluding:
-                    self._exclude(step, pieces.part(int(own[0]), int(own[-1]), i * rows), batch)
-                batch["sample_ids"] = _padded(samples, rows) if short else samples
-                yield batch, tally
+                    self._exclude(steps, pieces.part(own), flat)
+                stacked = {key: array.reshape(len(steps), rows, -1) for key, array in flat.items()}
+                stacked["sample_ids"] = sample_ids[here]
+                yield Stack(steps, stacked, tallies[here])
+
+    def _most_steps(self, group: Group) -> int:
+        """Steps that a stack may have; one where documents can be merged, which a pass counts in one sum."""
+        if "cu_seqlens" in self._keys:
+            return 1
+        return max(1, _STACK_BYTES // (self.bytes_per_row(group.segment.seq_len) * group.rows))
+
+    def _empty(self, rows: int, seq_len: int) -> Batch:
+        shapes = ((key, (rows, self._width(key, seq_len))) for key in self._keys)
+        return {key: self._buffers.empty(key, shape, DTYPES[key]) for key, shape in shapes}
 
     @contextlib.contextmanager
     def _documents(self, shards: Ints) -> Iterator[tuple[Any, ...]]:
@@ -144,7 +179,7 @@ class Assembler:
         else:
             yield (_NOTHING,) * 6
 
-    def _exclude(self, step: int, pieces: Pieces, batch: Batch) -> None:
+    def _exclude(self, steps: range, pieces: Pieces, batch: Batch) -> None:
         """Mask the tokens of excluded documents, and in mode 'replace' turn them into EOS.
 
         Excluded documents lie in rising order and apart, so those that a piece meets are found by bisection.
@@ -153,9 +188,10 @@ class Assembler:
         first, end = out.start + self._table.bases[out.source], out.end + self._table.bases[out.source]
         low = np.searchsorted(end, pieces.positions, side="right")
         high = np.searchsorted(first, pieces.positions + pieces.lengths + pieces.follows, side="left")
+        rows = len(batch["input_ids"]) // len(steps)
         for p in np.flatnonzero(high > low):
             for e in range(low[p], high[p]):
-                if out.from_step[e] <= step:
+                if out.from_step[e] <= steps[pieces.rows[p] // rows]:
                     self._mask_piece(batch, pieces, int(p), int(first[e]), int(end[e]), bool(out.replace[e]))
 
     def _mask_piece(self, batch: Batch, pieces: Pieces, p: int, first: int, end: int, replace: bool) -> None:
@@ -184,13 +220,23 @@ def _tallies(group: Group, pieces: Pieces, edges: Ints) -> list[Tally]:
     """For each step of a group the tokens of padding and those left out by pad; edges are its first pieces."""
     kept = np.append(0, np.cumsum(pieces.lengths))[edges]
     left_out = np.append(0, np.cumsum(pieces.truncated))[edges]
-    padded = group.rows * group.segment.seq_len - np.diff(kept)
-    return [Tally(*row) for row in zip(padded.tolist(), np.diff(left_out).tolist(), strict=True)]
+    tokens = group.rows * group.segment.seq_len
+    padded, truncated = tokens - np.diff(kept), np.diff(left_out)
+    return [Tally(tokens, *row) for row in zip(padded.tolist(), truncated.tolist(), strict=True)]
 
 
-def _padded(samples: Ints, rows: int) -> Ints:
-    """Samples with rows of -1 where a short last batch has none."""
-    return np.concatenate([samples, np.full((rows - len(samples), 3), -1, dtype=np.int64)])
+def _powers_of_two(count: int, most: int) -> Iterator[slice]:
+    """Slices that cover `count` places in turn, each as long as the greatest power of two that is left and allowed."""
+    first = 0
+    while first < count:
+        size = 1 << min(count - first, most).bit_length() - 1
+        yield slice(first, first + size)
+        first += size
+
+
+def unstacked(arrays: Batch) -> Iterator[Batch]:
+    """The batches of a stack, one a step."""
+    return (dict(zip(arrays, batch, strict=True)) for batch in zip(*arrays.values(), strict=True))
 
 
 def check_keys(keys: Sequence[str]) -> None:

@@ -20,33 +20,25 @@ _UNSHARED = 3
 
 
 class Buffers:
-    """Arrays by name, one shape at a time; about `limit` bytes are kept for use again, what is beyond is freed."""
+    """Arrays by name and shape; up to `limit` bytes are kept for use again.
+
+    When there are more, of an earlier phase's shape or in batches that someone keeps, all are let go.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit, self._kept = limit, 0
         self._lock = Lock()
-        self._pools: dict[str, tuple[tuple[int, ...], list[npt.NDArray[Any]]]] = {}
+        self._pools: dict[tuple[str, tuple[int, ...]], list[npt.NDArray[Any]]] = {}
 
     def empty(self, name: str, shape: tuple[int, ...], dtype: Any) -> npt.NDArray[Any]:
         """An array with whatever content, that no one else uses."""
         with self._lock:
-            pool = self._pool(name, shape)
-            for array in pool:
+            for array in self._pools.get((name, shape), ()):
                 if sys.getrefcount(array) == _UNSHARED:
                     return array[:]
             array = np.empty(shape, dtype=dtype)
-            if self._kept + array.nbytes <= self._limit:
-                self._kept += array.nbytes
-                pool.append(array)
+            if self._kept + array.nbytes > self._limit:
+                self._pools, self._kept = {}, 0
+            self._kept += array.nbytes
+            self._pools.setdefault((name, shape), []).append(array)
             return array[:]
-
-    def _pool(self, name: str, shape: tuple[int, ...]) -> list[npt.NDArray[Any]]:
-        """The arrays of a name; those of the shape before a phase changed it are let go."""
-        known = self._pools.get(name)
-        if known is not None and known[0] == shape:
-            return known[1]
-        if known is not None:
-            self._kept -= sum(array.nbytes for array in known[1])
-        pool: list[npt.NDArray[Any]] = []
-        self._pools[name] = (shape, pool)
-        return pool

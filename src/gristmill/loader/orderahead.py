@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from gristmill.core.locks import Lock
 from gristmill.order.permute import Ints, use_compiled
 from gristmill.order.plan import Plan
@@ -19,8 +21,20 @@ class OrderAhead:
         self._lock = Lock()
 
     def samples(self, steps: range) -> Ints:
-        """The rows of consecutive steps of one segment. A single step is computed alone: random access stays quick."""
+        """The rows of evenly spaced steps of one segment. One step is computed alone: random access stays quick."""
         use_compiled()
+        if steps.step == 1:
+            return self._consecutive(steps)
+        size = self._plan.segment(steps.start).batch_size
+        count = max(1, _SAMPLES // (steps.step * size))
+        return np.concatenate([self._spaced(steps[i : i + count], size) for i in range(0, len(steps), count)])
+
+    def _spaced(self, steps: range, size: int) -> Ints:
+        """Steps with a few others in between, which are computed too: that is cheaper than a call for each."""
+        rows = self._plan.samples_of_steps(steps.start, steps[-1] + 1 - steps.start)
+        return np.concatenate([rows[at : at + size] for at in range(0, len(rows), steps.step * size)])
+
+    def _consecutive(self, steps: range) -> Ints:
         segment = self._plan.segment(steps.start)
         if len(steps) == 1 or len(steps) * segment.batch_size >= _SAMPLES:
             return self._plan.samples_of_steps(steps.start, len(steps))

@@ -31,10 +31,10 @@ class Pieces(NamedTuple):
     follows: npt.NDArray[np.bool_]
     truncated: Ints
 
-    def part(self, start: int, end: int, first_row: int) -> Pieces:
-        """Pieces [start, end), rows counted from `first_row`."""
-        cut = slice(start, end)
-        rows = self.rows[cut] - first_row
+    def part(self, edges: Ints) -> Pieces:
+        """The pieces of the consecutive rows that begin at `edges`, the last of which is the end; rows count from 0."""
+        cut = slice(int(edges[0]), int(edges[-1]))
+        rows = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
         placed = (self.columns[cut], self.positions[cut], self.lengths[cut])
         return Pieces(rows, *placed, self.follows[cut], self.truncated[cut])
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import collections
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Generic, TypeVar
@@ -24,8 +23,6 @@ class ReadAhead(Generic[Item]):
         self._stop = threading.Event()
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="gristmill-read")
         self._pending: collections.deque[Future[list[Item]]] = collections.deque()
-        self._ready: collections.deque[Item] = collections.deque()
-        self.waited = 0.0
 
     def _fill(self) -> None:
         while len(self._pending) < self._depth:
@@ -37,22 +34,19 @@ class ReadAhead(Generic[Item]):
     def _run(self, group: range) -> list[Item]:
         return [] if self._stop.is_set() else self._build(group)
 
-    def next(self) -> Item | None:
-        """The next item, or None at the end; the time spent waiting for it is added to `waited`."""
-        while not self._ready:
+    def __iter__(self) -> Iterator[Item]:
+        """The items; while those of one group are taken, the next ones are built."""
+        self._fill()
+        while self._pending:
+            built = collections.deque(self._pending.popleft().result())
             self._fill()
-            if not self._pending:
-                return None
-            began = time.perf_counter()
-            self._ready.extend(self._pending.popleft().result())
-            self.waited += time.perf_counter() - began
-            self._fill()
-        return self._ready.popleft()
+            while built:  # and what is taken is held here no longer
+                yield built.popleft()
 
-    def ready(self) -> int:
-        """Items that could be had now without waiting."""
+    def ready(self) -> list[Item]:
+        """What could be had now without waiting, beyond the group that is being taken."""
         done = [future for future in self._pending if future.done() and not future.exception()]
-        return len(self._ready) + sum(len(future.result()) for future in done)
+        return [item for future in done for item in future.result()]
 
     def close(self) -> None:
         """Stop the threads without waiting for what they are building."""

@@ -87,6 +87,18 @@ class Plan:
         end = "endless" if self.total_steps is None else f"{self.total_steps:,} steps"
         return f"Plan({names}; {self.options.cut} {self.seq_len} x {self.batch_size}, seed {self.seed}, {end})"
 
+    def with_steps(self, steps: int) -> Plan:
+        """The same plan, ended after `steps`: where both have a step, they have the same batch."""
+        return Plan(
+            {source.name: source.store for source in self.sources},
+            self.weights,
+            seq_len=self.seq_len,
+            batch_size=self.batch_size,
+            seed=self.seed,
+            steps=steps,
+            options=self.options,
+        )
+
     @property
     def names(self) -> tuple[str, ...]:
         """The sources' names; `sample_ids` count them in this order."""

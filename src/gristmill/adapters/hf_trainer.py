@@ -1,0 +1,184 @@
+"""Hugging Face's Trainer over a plan: it resumes exactly and at once, on any number of ranks.
+
+trainer = GristmillTrainer(model=model, args=args, train_dataset=CausalLMDataset(plan))
+trainer.train(resume_from_checkpoint=True)
+
+A step of the plan is an update of the weights: per_device_train_batch_size * gradient_accumulation_steps * ranks is the
+plan's batch_size, however it is split. The Trainer's global_step is therefore the place in the plan, and resuming skips
+row numbers, 0.3 s a million batches, where the Trainer would otherwise read every batch again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from torch.utils.data import DataLoader, Sampler
+from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import default_data_collator as stack_rows
+from transformers.trainer_callback import ExportableState
+
+from gristmill.adapters.parcel import Tensors
+from gristmill.adapters.passes import extended
+from gristmill.adapters.torch import SampleDataset
+from gristmill.core.errors import ConfigError, StateError
+from gristmill.loader.batch import IGNORED
+from gristmill.loader.loader import step_after
+from gristmill.loader.state import check_state, make_state
+from gristmill.order.plan import Plan
+
+
+class CausalLMDataset(SampleDataset):
+    """The rows of a plan as the causal language models of Transformers take them, to train and to evaluate on.
+
+    `labels` are the row itself, -100 where a token is no target: these models shift them by themselves. keys: more that
+    the model's forward takes, such as position_ids.
+    """
+
+    def __init__(self, plan: Plan, *, keys: Sequence[str] = ()) -> None:
+        super().__init__(plan, keys=[key for key in keys if key != "labels"])
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Tensors]:
+        """Many rows in one go."""
+        return [self._model_inputs(row) for row in super().__getitems__(indices)]
+
+    def _model_inputs(self, row: Tensors) -> Tensors:
+        ids = row["input_ids"]
+        labels = ids.masked_fill(~row["loss_mask"], IGNORED) if "loss_mask" in row else ids.clone()
+        # Nothing comes before it; and the Trainer (5.22) counts it where it does not know the loss, as with GPT-2.
+        labels[0] = IGNORED
+        return {"input_ids": ids, "labels": labels, **{key: row[key] for key in self.keys}}
+
+
+class GristmillTrainer(Trainer):
+    """The Trainer with `train_dataset=CausalLMDataset(plan)`; all else, evaluation included, is as it is there.
+
+    An epoch is a pass over the plan (`gristmill.adapters.passes`). The place is kept in trainer_state.json, one for all
+    ranks; a checkpoint of another plan is refused.
+    """
+
+    def __init__(self, model: Any = None, args: Any = None, data_collator: Any = stack_rows, **options: Any) -> None:
+        super().__init__(model, args, data_collator, **options)
+        self.add_callback(PlanPosition())
+
+    def get_train_dataloader(self) -> DataLoader[Tensors]:
+        """This rank's microbatches of one pass, in the plan's order."""
+        args, data = self.args, self._checked_data()
+        rank, world_size = self._ranks()
+        microbatches = Microbatches(data.plan, args.gradient_accumulation_steps, rank, world_size)
+        self._check_batches(data.plan, args.train_batch_size * args.gradient_accumulation_steps * world_size)
+        updates = args.max_steps if args.max_steps > 0 else math.ceil(args.num_train_epochs * len(data.plan))
+        passes = -(-updates // len(data.plan))
+        return DataLoader(
+            CausalLMDataset(extended(data.plan, passes * len(data.plan)), keys=data.keys),
+            batch_sampler=microbatches,  # type: ignore[arg-type]  # a range of row numbers is as good as a list
+            collate_fn=self.data_collator,
+            num_workers=args.dataloader_num_workers,
+            prefetch_factor=args.dataloader_prefetch_factor,
+            persistent_workers=args.dataloader_persistent_workers,
+            pin_memory=args.dataloader_pin_memory,
+        )
+
+    def _checked_data(self) -> CausalLMDataset:
+        if not isinstance(self.train_dataset, CausalLMDataset):
+            raise ConfigError("GristmillTrainer trains on a plan: give it train_dataset=CausalLMDataset(plan).")
+        if not self.train_dataset.plan.options.drop_last:
+            raise ConfigError("The Trainer trains on whole batches only: leave drop_last=False out of the plan.")
+        if self.args.ignore_data_skip:
+            raise ConfigError("ignore_data_skip would begin the pass anew: leave it out, skipping costs nothing here.")
+        if self.args.auto_find_batch_size:
+            raise ConfigError("The plan sets the batch size: leave out auto_find_batch_size.")
+        return self.train_dataset
+
+    def _check_batches(self, plan: Plan, made: int) -> None:
+        for segment in plan.segments:
+            if segment.batch_size != made:
+                raise ConfigError(
+                    f"The plan has batches of {segment.batch_size} sequences from step {segment.from_step} on, the "
+                    f"Trainer makes {made} of per_device_train_batch_size, gradient_accumulation_steps "
+                    f"({self.args.gradient_accumulation_steps}) and the world size ({self.args.world_size}): "
+                    "change one of these, or the plan."
+                )
+
+    def _ranks(self) -> tuple[int, int]:
+        """(rank, world size) among those that split a batch: tensor and context parallel ranks share their rows."""
+        if self.get_sp_size() > 1:
+            raise ConfigError("Sequence parallelism splits batches in its own way: use context parallelism instead.")
+        sharing = self.get_tp_size() * self.get_cp_size()
+        return self.args.process_index // sharing, self.args.world_size // sharing
+
+    def num_examples(self, dataloader: DataLoader[Any]) -> int:
+        """Sequences of one pass."""
+        if isinstance(dataloader.batch_sampler, Microbatches):
+            return len(self._checked_data())
+        return super().num_examples(dataloader)
+
+
+class Microbatches(Sampler[range]):
+    """The row numbers of pass number `epoch` on one rank, those of a forward and backward at a time.
+
+    `parts` of them are an update. Where a run is resumed, the Trainer wraps this in a sampler that skips what was done.
+    """
+
+    def __init__(self, plan: Plan, parts: int, rank: int, world_size: int) -> None:
+        self.updates, self.epoch = len(plan), 0
+        self._parts, self._rows = parts, plan.batch_size // parts
+        self._rank, self._world_size = rank, world_size
+
+    def __len__(self) -> int:
+        return self.updates * self._parts
+
+    def __iter__(self) -> Iterator[range]:
+        first = self.epoch * len(self)
+        for i in range(first, first + len(self)):
+            yield range(i * self._rows + self._rank, (i + 1) * self._rows, self._world_size)
+
+
+class PlanPosition(TrainerCallback, ExportableState):
+    """Keeps the loader's state in the Trainer's own, checks it where a run is resumed, and counts the passes."""
+
+    def __init__(self) -> None:
+        self._plan: Plan | None = None
+        self._updates = self._epoch = 0
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **objects: Any
+    ) -> None:
+        """Refuse a checkpoint that is not of this plan."""
+        batches = objects["train_dataloader"]
+        self._plan, self._updates = batches.dataset.plan, state.global_step
+        self._epoch = state.global_step // batches.batch_sampler.updates
+        if state.global_step:
+            check_state(self._plan, self._kept(state))
+
+    def _kept(self, state: TrainerState) -> dict[str, Any]:
+        """The loader's state in a checkpoint's."""
+        states: Any = state.stateful_callbacks  # a dict once it comes from a checkpoint
+        if type(self).__name__ not in states:
+            raise StateError(
+                f"The checkpoint of step {state.global_step:,} was not made by GristmillTrainer: start from its "
+                "weights alone, by from_pretrained."
+            )
+        kept: dict[str, Any] = states[type(self).__name__]["attributes"]["loader"]
+        return kept
+
+    def on_epoch_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **objects: Any
+    ) -> None:
+        """Choose the pass, by a count of its own: how the Trainer tells a sampler of its epoch differs by version."""
+        objects["train_dataloader"].batch_sampler.epoch = self._epoch
+        self._epoch += 1
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **objects: Any
+    ) -> None:
+        """Follow the Trainer."""
+        self._updates = state.global_step
+
+    def state(self) -> dict[str, Any]:
+        """What goes into trainer_state.json: under 1 KB."""
+        if self._plan is None:
+            return {"args": {}, "attributes": {}}
+        loader = make_state(self._plan, step_after(self._plan, 0, self._updates))
+        return {"args": {}, "attributes": {"loader": loader}}

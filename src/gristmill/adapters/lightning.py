@@ -1,0 +1,113 @@
+"""Lightning over a plan: its Trainer checkpoints the place in the data and resumes it exactly, on any number of ranks.
+
+trainer.fit(model, GristmillDataModule(plan, val_plan, keys=("labels",)))
+trainer.fit(model, GristmillDataModule(plan, val_plan, keys=("labels",)), ckpt_path="last.ckpt")
+
+The trainer's epoch is a pass over the plan (`gristmill.adapters.passes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from lightning import LightningDataModule, Trainer
+
+from gristmill.adapters.local_files import ENDLESS
+from gristmill.adapters.parcel import Tensors
+from gristmill.adapters.passes import PassLoader
+from gristmill.adapters.torch import TorchLoader, data_parallel_rank
+from gristmill.core.errors import ConfigError, StateError
+from gristmill.order.plan import Plan
+
+
+class GristmillDataModule(LightningDataModule):
+    """The batches of `plan` to train on, and those of `val_plan`, all of them, at each validation.
+
+    keys, threads and max_docs are those of `Loader`. The plan's batch_size is that of all ranks together. Which ranks
+    split a batch is asked of the Trainer's strategy: under tensor parallelism those of its data-parallel mesh.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        val_plan: Plan | None = None,
+        *,
+        keys: Sequence[str] = (),
+        threads: int = 2,
+        max_docs: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.plan, self.val_plan = plan, val_plan
+        self._options: dict[str, Any] = {"keys": keys, "threads": threads, "max_docs": max_docs}
+        self._train: TrainLoader | None = None
+        self._val: ValLoader | None = None
+
+    def setup(self, stage: str) -> None:
+        """Open the loaders, once the process group exists from which ranks are taken."""
+        ranks = self._ranks()
+        if stage == "fit":
+            place = self.state_dict() if self.trainer and self.trainer.global_step else {}
+            self._train = TrainLoader(self.plan, *ranks, **self._options)
+            self._train.trainer = self.trainer
+            if place:  # of an earlier fit of the same Trainer, which goes on
+                self._train.load_state_dict(place)
+        if self.val_plan is not None:
+            self._val = ValLoader(self.val_plan, *ranks, **self._options)
+
+    def _ranks(self) -> tuple[int, int]:
+        split = getattr(getattr(self.trainer, "strategy", None), "distributed_sampler_kwargs", None)
+        return (split["rank"], split["num_replicas"]) if split else data_parallel_rank()
+
+    def train_dataloader(self) -> TrainLoader:
+        """The loader of this rank; its `stats` tell how long the Trainer waited for data."""
+        if self._train is None:
+            raise ConfigError('There is no loader yet: call setup("fit") first, as the Trainer does.')
+        return self._train
+
+    def val_dataloader(self) -> ValLoader | list[Any]:
+        """The loader of this rank; an empty list, which is no validation, without a val_plan."""
+        return [] if self._val is None else self._val
+
+    # Lightning keeps the state of a train loader by itself, but does not load it where a schedule has asked for
+    # trainer.estimated_stepping_batches (as of 2.6.6); that of a data module it always loads.
+    def state_dict(self) -> dict[str, Any]:
+        """The train loader's state: under 1 KB, the same on every rank."""
+        return {} if self._train is None else self._train.state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on where the state was taken; validation alone has no place to go on from."""
+        if self._train is not None:
+            self._train.load_state_dict(state_dict)
+
+    def teardown(self, stage: str) -> None:
+        """Stop the reading threads; the state stays for a save_checkpoint after the fit."""
+        for loader in (self._train, self._val):
+            if loader is not None:
+                loader.close()
+
+
+class TrainLoader(PassLoader):
+    """A `PassLoader` that always has a length: Lightning takes one batch ahead of a loader that has none."""
+
+    trainer: Trainer | None = None
+
+    def __len__(self) -> int:
+        """Batches of a pass; 2**40 if the plan is endless."""
+        return ENDLESS if self.plan.total_steps is None else super().__len__()
+
+    def __iter__(self) -> Iterator[Tensors]:  # type: ignore[override]
+        if self.step == 0 and self.trainer and self.trainer.ckpt_path and self.trainer.global_step:
+            raise StateError(
+                f"{self.trainer.ckpt_path} holds no place in the data, it was trained without GristmillDataModule: "
+                "start from its weights alone, by load_from_checkpoint."
+            )
+        yield from super().__iter__()
+
+
+class ValLoader(TorchLoader):
+    """A `TorchLoader` whose every iteration is the whole plan."""
+
+    def __iter__(self) -> Iterator[Tensors]:  # type: ignore[override]
+        self.seek(0)
+        return super().__iter__()

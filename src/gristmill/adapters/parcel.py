@@ -1,0 +1,71 @@
+"""A batch on its way out of a worker process of torch's DataLoader: one message, in types as narrow as its numbers.
+
+Torch moves each tensor of a batch to a new piece of shared memory and hands over its file descriptor: 0.5 to 1 ms a
+tensor, and 1.5 ms a MiB of fresh pages (2 cores of a virtual machine). Through the pipe that carries the message
+anyway, 64 x 2,048 ids of uint16 take 256 KiB, and are widened to int64 on arrival, in memory that is used again.
+"""
+
+from __future__ import annotations
+
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch.utils.data import get_worker_info
+
+from gristmill.loader.buffers import Buffers
+
+Tensors = dict[str, torch.Tensor]
+_Array = npt.NDArray[Any]
+# Kept in the receiving process for use again.
+_BUFFER_BYTES = 64 << 20
+_NARROWED_FROM_BYTES = 4096
+_NARROW = [np.iinfo(dtype) for dtype in (np.uint8, np.uint16, np.int16, np.int32)]
+_TYPES = {torch.int64, torch.int32, torch.bool}
+_buffers = Buffers(_BUFFER_BYTES)
+
+
+class Parcel(Tensors):
+    """A batch in a worker process: a dict like any other until it is sent, and a plain one where it arrives."""
+
+
+def sendable(batch: Tensors) -> Tensors:
+    """The batch, as a parcel if this is a worker process."""
+    return Parcel(batch) if get_worker_info() else batch
+
+
+def _pack(parcel: Parcel) -> tuple[Any, ...]:
+    """How a parcel is pickled between processes; what a collate_fn has put in beside our tensors goes torch's way."""
+    if not all(isinstance(value, torch.Tensor) and _is_ours(value) for value in parcel.values()):
+        return dict, (dict(parcel),)
+    return _unpack, ({key: (_narrowed(tensor.numpy()), tensor.numpy().dtype) for key, tensor in parcel.items()},)
+
+
+def _is_ours(tensor: torch.Tensor) -> bool:
+    return tensor.dtype in _TYPES and tensor.device.type == "cpu"
+
+
+def _narrowed(array: _Array) -> _Array:
+    """The same numbers in the smallest type that holds them all."""
+    if array.dtype.kind != "i" or array.nbytes < _NARROWED_FROM_BYTES:
+        return array
+    low, high = array.min(), array.max()
+    fits = (each for each in _NARROW if each.min <= low and high <= each.max and each.bits < 8 * array.itemsize)
+    return next((array.astype(each.dtype) for each in fits), array)
+
+
+def _unpack(packed: dict[str, tuple[_Array, np.dtype[Any]]]) -> Tensors:
+    return {key: torch.from_numpy(_widened(key, *each)) for key, each in packed.items()}
+
+
+def _widened(key: str, array: _Array, dtype: np.dtype[Any]) -> _Array:
+    if array.dtype == dtype:
+        return array
+    wide = _buffers.empty(key, array.shape, dtype)
+    wide[...] = array
+    return wide
+
+
+ForkingPickler.register(Parcel, _pack)

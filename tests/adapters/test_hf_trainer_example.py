@@ -1,0 +1,85 @@
+"""examples/train_huggingface.py: 2 ranks stopped and resumed as 1 that accumulates are the run that never stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "train_huggingface.py"
+SMALL = ["--steps", "12", "--sequence-length", "32", "--batch-size", "4", "--hidden-size", "32", "--layers", "1"]
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+
+
+Run = Callable[..., None]
+
+
+def begin(store: Path, folder: Path, *options: str, launcher: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+    """The example in processes of its own."""
+    command = [sys.executable, *launcher, str(EXAMPLE), str(store), "--save-folder", str(folder), *SMALL, *options]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, **pipes)
+
+
+def end(run: subprocess.Popen[str], step: int) -> None:
+    printed, _ = run.communicate(timeout=240)
+    assert run.returncode == 0, printed[-4000:]
+    assert f"step {step}: validation loss" in printed
+
+
+@pytest.fixture
+def run_here(monkeypatch: pytest.MonkeyPatch) -> Run:
+    """The example in this process, which has imported all that it needs."""
+
+    def run(store: Path, folder: Path, *options: str) -> None:
+        monkeypatch.setattr(sys, "argv", [str(EXAMPLE), str(store), "--save-folder", str(folder), *SMALL, *options])
+        torch.set_num_threads(1)
+        runpy.run_path(str(EXAMPLE), run_name="__main__")
+
+    return run
+
+
+def losses(folder: Path, step: int) -> list[float]:
+    """Of each step up to this one, as the Trainer keeps them in its checkpoints."""
+    state = json.loads((folder / f"checkpoint-{step}" / "trainer_state.json").read_text())
+    return [entry["loss"] for entry in state["log_history"] if "loss" in entry]
+
+
+@pytest.fixture
+def store(tmp_path: Path, make_store: Callable[..., Path], make_documents: Callable[..., list[list[int]]]) -> Path:
+    # Ids of a document lie close together, so that each batch has a loss of its own.
+    documents = [[token % 8 + 8 * i for token in d] for i, d in enumerate(make_documents(30, longest=80))]
+    return make_store(tmp_path / "store", documents, val=documents[:4], vocab=512, tokens_per_shard=500)
+
+
+def test_two_ranks_stopped_and_resumed_as_one_are_the_run_that_never_stopped(
+    tmp_path: Path, store: Path, run_here: Run
+) -> None:
+    whole, elastic = tmp_path / "whole", tmp_path / "elastic"
+    two_ranks = begin(store, elastic, "--stop-at", "5", launcher=TORCHRUN)
+    run_here(store, whole)
+    expected = losses(whole, 12)
+    assert len(expected) == 12 and len({f"{loss:.3f}" for loss in expected}) > 6
+
+    # On 2 ranks gradients are summed in another order: equal but for the last digits.
+    end(two_ranks, 5)
+    assert losses(elastic, 5) == pytest.approx(expected[:5], rel=1e-3)
+    end(begin(store, elastic, "--accumulate", "2"), 12)
+    assert losses(elastic, 12) == pytest.approx(expected, rel=1e-3)
+
+
+def test_what_cannot_be_trained_on_is_one_sentence(
+    tmp_path: Path, store: Path, run_here: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run_here(store, tmp_path / "run", "--accumulate", "3")
+    assert ended.value.code == 2
+    assert "error: The plan has batches of 4 sequences from step 0 on, the Trainer makes 3" in capsys.readouterr().err

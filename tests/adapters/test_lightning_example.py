@@ -1,0 +1,87 @@
+"""examples/train_lightning.py: 2 ranks stopped and resumed as 1 are the run that never stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # Lightning's advice on loggers, intervals and folders
+EXAMPLE = Path(__file__).parents[2] / "examples" / "train_lightning.py"
+SMALL = ["--steps", "12", "--sequence-length", "32", "--batch-size", "4", "--d-model", "32", "--layers", "1"]
+
+
+Run = Callable[..., None]
+
+
+def begin(store: Path, folder: Path, *options: str) -> subprocess.Popen[str]:
+    """The example in a process of its own."""
+    command = [sys.executable, str(EXAMPLE), str(store), "--save-folder", str(folder), *SMALL, *options]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, **pipes)
+
+
+def end(run: subprocess.Popen[str]) -> None:
+    printed, _ = run.communicate(timeout=240)
+    assert run.returncode == 0, printed[-4000:]
+    assert "waited for data" in printed
+
+
+@pytest.fixture
+def run_here(monkeypatch: pytest.MonkeyPatch) -> Run:
+    """The example in this process, which has imported all that it needs."""
+    monkeypatch.setenv("PL_GLOBAL_SEED", "0")  # set by the example, and taken back afterwards
+
+    def run(store: Path, folder: Path, *options: str) -> None:
+        monkeypatch.setattr(sys, "argv", [str(EXAMPLE), str(store), "--save-folder", str(folder), *SMALL, *options])
+        torch.set_num_threads(1)
+        runpy.run_path(str(EXAMPLE), run_name="__main__")
+
+    return run
+
+
+def losses(folder: Path) -> dict[int, float]:
+    """The loss of each step."""
+    lines = (folder / "losses.jsonl").read_text().splitlines()
+    return {line["step"]: line["loss"] for line in map(json.loads, lines)}
+
+
+@pytest.fixture
+def store(tmp_path: Path, make_store: Callable[..., Path], make_documents: Callable[..., list[list[int]]]) -> Path:
+    # Ids of a document lie close together, so that each batch has a loss of its own.
+    documents = [[token % 8 + 8 * i for token in d] for i, d in enumerate(make_documents(30, longest=80))]
+    return make_store(tmp_path / "store", documents, val=documents[:4], vocab=512, tokens_per_shard=500)
+
+
+def test_two_ranks_stopped_and_resumed_as_one_are_the_run_that_never_stopped(
+    tmp_path: Path, store: Path, run_here: Run
+) -> None:
+    whole, elastic = tmp_path / "whole", tmp_path / "elastic"
+    two_ranks = begin(store, elastic, "--stop-at", "5", "--devices", "2")
+    run_here(store, whole)
+    expected = losses(whole)
+    assert list(expected) == list(range(1, 13))
+    assert len({f"{loss:.3f}" for loss in expected.values()}) > 6
+
+    # On 2 ranks gradients are summed in another order: equal but for the last digits.
+    end(two_ranks)
+    assert losses(elastic) == pytest.approx({step: expected[step] for step in range(1, 6)}, rel=1e-4)
+    end(begin(store, elastic))
+    assert losses(elastic) == pytest.approx(expected, rel=1e-4)
+
+
+def test_what_cannot_be_trained_on_is_one_sentence(
+    tmp_path: Path, store: Path, run_here: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run_here(store, tmp_path / "run", "--batch-size", "1000")
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith("error: The source has ")
