@@ -18,7 +18,8 @@ lint: $(VENV)/.tested
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The loaders and the writing half against their peers; `scale` for a trillion tokens and 20 million documents.
+# The loaders and the writing half against their peers; `scale` for a trillion tokens, 20 million documents
+# and 5 GB of text.
 # What the tests install is needed too: torch, torchdata and datasets, at the same versions.
 bench: $(VENV)/.tested
 	PYTHON=$(PYTHON) bash benchmarks/setup_peers.sh
@@ -29,9 +30,10 @@ bench: $(VENV)/.tested
 	PYTHON=$(PYTHON) bash benchmarks/setup_datatrove.sh
 	$(BIN)/python benchmarks/curate.py
 
-scale: $(VENV)/.installed
+scale: $(VENV)/.tested
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/dedup_scale.py
+	$(BIN)/python benchmarks/curate_scale.py
 
 $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)

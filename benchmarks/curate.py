@@ -81,16 +81,15 @@ class _Benchmark:
         sizes = ours.ask("load", whole=str(texts.whole), share=str(texts.share), rest=str(texts.rest))
         theirs.ask("load", tokenizer=self._tokenizer, whole=str(texts.whole), share=str(texts.share))
         found: dict[str, Any] = {"gristmill": {}, "datatrove": {name: [] for name in (*CASES, *LIBRARIES)}}
-        ours.ask("learn", text="spark")
+        ours.ask("warm")
         for case in CASES:
-            first = [ours.ask("time", case=case, text="whole")[0] for _ in range(self._rounds)]
+            first = [ours.ask("time", case=case, texts=["whole"])[0] for _ in range(self._rounds)]
             found["gristmill"][case] = {"first_pass": first, "new": [], "again": []}
-        ours.ask("learn", text="rest")
         for number in range(self._rounds):
             for case in (*CASES, *LIBRARIES):
                 self._progress.say(f"round {number + 1}: {case}")
                 if case in CASES:
-                    new, again = ours.ask("time", case=case, text="share", times=2)
+                    _, new, again = ours.ask("time", case=case, texts=["rest", "share", "share"])
                     found["gristmill"][case]["new"].append(new)
                     found["gristmill"][case]["again"].append(again)
                 found["datatrove"][case].append(theirs.ask("time", case=case, text="share"))

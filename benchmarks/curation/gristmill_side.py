@@ -27,9 +27,10 @@ _SPARK = "The quick brown fox jumps over the lazy dog, and that is all there is 
 
 
 class GristmillSide:
-    """Holds the text as the reader would deliver it; every timing is taken in a forked child.
+    """Holds the text as the reader would deliver it; every timing is taken in a forked child, which nothing outlives.
 
-    So each finds the same state: what the process has learnt from the other documents, and nothing of these.
+    What a child should know of other documents it reads itself: memory that it had from its parent would be copied page
+    by page at the first touch, which no run of ours pays.
     """
 
     def __init__(self) -> None:
@@ -45,16 +46,15 @@ class GristmillSide:
         self._batches |= {name: _batches(read_texts(path)) for name, path in paths.items()}
         return {name: sum(_size(batch) for batch in self._batches[name]) for name in paths}
 
-    def learn(self, text: str) -> None:
-        """Make each case ready and let it see a text, untimed."""
+    def warm(self) -> None:
+        """Make each case ready: kernels and models are loaded by a short text."""
         for case in CASES:
             self._runs[case] = _run(case)
-            for batch in self._batches[text]:
-                self._runs[case](batch)
+            self._time(case, "spark")
 
-    def time(self, case: str, text: str, times: int = 1) -> list[float]:
-        """The seconds of CPU that a case takes for a text, the first time and again."""
-        seconds: list[float] = _in_child(lambda: [self._time(case, text) for _ in range(times)])
+    def time(self, case: str, texts: list[str]) -> list[float]:
+        """The seconds of CPU that a case takes for each text, one after the other."""
+        seconds: list[float] = _in_child(lambda: [self._time(case, text) for text in texts])
         return seconds
 
     def decide(self, family: str, text: str) -> list[str | None]:

@@ -135,18 +135,19 @@ def test_killed_at_any_step_and_resumed_it_has_the_same_losses_to_the_last_bit(
 
 def test_ranks_do_not_change_the_rows_nor_the_losses(tmp_path: Path, run: Run, store: Path) -> None:
     options = ["--dataset-dir", store, "--max-iters", 12, "--save-interval", 3, "--keep", 9, "--grad-accum", 2]
-    one, two, resumed = (tmp_path / name for name in ("1 rank", "2 ranks", "2 ranks, then 4"))
+    one, two, four, resumed = (tmp_path / name for name in ("1 rank", "2 ranks", "4 ranks", "2 ranks, then 4"))
     torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node")
     on_two = start(*options, "--out-dir", two, launcher=(*torchrun, "2"))
     assert run(*options, "--out-dir", one) == 0
     finish(on_two)
+    finish(start(*options, "--out-dir", four, launcher=(*torchrun, "4")))
     resumed.mkdir()
     for name in ("step-00000003.pt", "log.jsonl"):
         shutil.copy(two / name, resumed)
     finish(start(*options, "--out-dir", resumed, "--resume", launcher=(*torchrun, "4")))
     expected = read_log(one)
     assert len({line["rows"] for line in expected if "rows" in line}) == 12
-    for folder in (two, resumed):
+    for folder in (two, four, resumed):
         lines = read_log(folder)
         assert [line.get("rows") for line in lines] == [line.get("rows") for line in expected], folder.name
         # Ranks add up gradients in another order: equal but for the last digits.
