@@ -110,6 +110,18 @@ def test_one_source_without_steps_is_one_pass(stores):
         plan.samples(len(plan))
 
 
+def test_the_same_plan_with_another_end_has_the_same_batches(stores):
+    phases = [gm.Phase(from_step=30, weights={"web": 0.2, "code": 0.8})]
+    plan = plan_of(stores, options={"phases": phases, "skip": [gm.Skip(5, 9)]})
+    longer, shorter = plan.with_steps(200), plan.with_steps(40)
+    assert (longer.total_steps, shorter.total_steps) == (200, 40)
+    for step in (*range(5), *range(9, 40)):
+        assert (longer.samples(step) == plan.samples(step)).all() and (
+            shorter.samples(step) == plan.samples(step)
+        ).all()
+    assert longer.prefix_fingerprint(60) == plan.prefix_fingerprint(60)
+
+
 def test_a_source_smaller_than_a_batch_is_refused(stores):
     with pytest.raises(gm.ConfigError, match="fewer than a batch"):
         gm.Plan({"web": stores["web"]}, seq_len=16, batch_size=10**6)
