@@ -74,3 +74,9 @@ def test_code_is_read_from_disk_until_a_source_changes(package: Path) -> None:
     replace(package / "helper.py", "FACTOR = 1", "FACTOR = 2")
     assert ask(package) == (27, False)
     assert ask(package) == (27, True)
+
+
+def test_kernels_run_uncompiled_for_a_debugger(package: Path) -> None:
+    environment = {"PYTHONPATH": str(package.parent), "PATH": "/usr/bin:/bin", "NUMBA_DISABLE_JIT": "1"}
+    command = [sys.executable, "-P", "-B", "-c", "from gristmill.kernel import kernel; print(kernel(10))"]
+    assert subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout == "15\n"

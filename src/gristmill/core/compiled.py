@@ -47,9 +47,10 @@ def entry(signature: Any) -> Callable[[Function], Function]:
 
     def decorate(function: Function) -> Function:
         made: Any = compiled(function)
-        with _no_extensions():
-            made.compile(signature)
-        made.disable_compile()
+        if made is not function:
+            with _no_extensions():
+                made.compile(signature)
+            made.disable_compile()
         return made  # type: ignore[no-any-return]
 
     return decorate
@@ -57,6 +58,8 @@ def entry(signature: Any) -> Callable[[Function], Function]:
 
 def _kept(made: Any) -> Function:
     """Let the code on disk be used if all its sources are as they were."""
+    if numba.config.DISABLE_JIT:  # a debugger is at work, and Numba gives the function back as it is
+        return made  # type: ignore[no-any-return]
     made._cache._cache_file._source_stamp = _stamp(Path(made.py_func.__code__.co_filename))
     return made  # type: ignore[no-any-return]
 
