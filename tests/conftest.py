@@ -73,6 +73,27 @@ def bare_file(path: Path, documents: Documents, *, vocab: int = 50_257, idx: boo
     return path
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The long runs of `make soak`, and where they leave their figures."""
+    parser.addoption("--soak", action="store_true", help="try many more cases: hours instead of minutes")
+    parser.addoption("--record", type=Path, help="a folder for the figures of docs/reliability.md")
+
+
+@pytest.fixture(scope="session")
+def soak(request: pytest.FixtureRequest) -> bool:
+    """Whether this is `make soak`."""
+    return bool(request.config.getoption("--soak"))
+
+
+@pytest.fixture(scope="session")
+def record(request: pytest.FixtureRequest) -> Path | None:
+    """A folder for figures, if one was asked for."""
+    folder: Path | None = request.config.getoption("--record")
+    if folder:
+        folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _no_fsync() -> Iterator[None]:
     """Small stores are many files, and no test can see whether they would survive a power cut."""
