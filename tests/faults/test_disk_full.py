@@ -6,6 +6,7 @@ import resource
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,3 +46,10 @@ def test_a_file_that_may_not_grow_is_one_sentence(start: Start, slow_input: Path
     out = tmp_path / "out"
     process = start("prepare", slow_input, "--out", out, "--tokenizer", "byte", preexec_fn=limit)
     check_refusal(process, out, "File too large")
+
+
+def test_an_index_that_the_disk_has_no_room_for_is_one_sentence(start: Start, make_bare: Any, tiny_disk: Path) -> None:
+    tokens = make_bare(tiny_disk.parent / "tokens.bin", [[1]] * 40_000)
+    bare = ("--dtype", "uint16", "--eos", 50_256, "--index-dir", tiny_disk)
+    process = start("index", tokens, "--seq-len", 16, *bare)
+    check_refusal(process, tiny_disk, "The disk is full while writing")

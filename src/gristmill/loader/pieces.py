@@ -16,6 +16,8 @@ from gristmill.order.phases import Segment
 from gristmill.order.plan import Plan
 from gristmill.store.table import Table
 
+_NONE = np.empty(0, dtype=np.int64)
+
 
 class Pieces(NamedTuple):
     """Piece i is tokens [positions[i], + lengths[i]) of the table, from (rows[i], columns[i]) on; rows never go down.
@@ -84,14 +86,14 @@ def _bins(plan: Plan, table: Table, samples: Ints, seq_len: int) -> Pieces:
 
 def _bin_documents(plan: Plan, table: Table, samples: Ints, seq_len: int) -> tuple[Ints, Ints, Ints]:
     """Row, document and window of each piece, looked up in the pack index of each source, in row order."""
-    parts = []
+    parts = [(_NONE, _NONE, _NONE)]  # a rank may have no row of a short last batch
     for k in np.unique(samples[:, 0]):
         here = np.flatnonzero(samples[:, 0] == k)
         index: Any = plan.sources[k].store.pack_index(seq_len)
         which, documents, windows = index.pieces_of(samples[here, 2])
         parts.append((here[which], table.doc_bases[k] + documents, windows))
-    if len(parts) == 1:
-        return parts[0]
+    if len(parts) == 2:
+        return parts[1]
     rows, documents, windows = (np.concatenate(column) for column in zip(*parts, strict=True))
     by_row = np.argsort(rows, kind="stable")
     return rows[by_row], documents[by_row], windows[by_row]

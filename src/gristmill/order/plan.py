@@ -121,7 +121,7 @@ class Plan:
         segment = self.segment(step)
         samples = segment.samples(step, count)
         if self._pass_is_short and step + count == self.total_steps:
-            samples = samples[samples[:, 1] == 0]
+            samples = samples[samples[:, 1] == segment.lanes[0].epoch]
         return samples
 
     @property

@@ -167,7 +167,8 @@ def new_index(path: Path, header: dict[str, Any]) -> Iterator[dict[str, Any]]:
     text = json.dumps(header).encode()
     with disk_errors(path):
         try:
-            data = np.memmap(temporary, np.uint8, "w+", shape=(places["end"][0],))
+            _reserve(temporary, places["end"][0])
+            data = np.memmap(temporary, np.uint8, "r+")
             yield {name: _array(data, place) for name, place in places.items() if name != "end"}
             data[: 16 + len(text)] = np.frombuffer(MAGIC + len(text).to_bytes(8, "little") + text, np.uint8)
             data.flush()
@@ -176,6 +177,12 @@ def new_index(path: Path, header: dict[str, Any]) -> Iterator[dict[str, Any]]:
             temporary.unlink(missing_ok=True)
             raise
         sync_directory(path.parent)
+
+
+def _reserve(path: Path, size: int) -> None:
+    """A new file that the disk has room for: writing through a map where it has none ends the process by SIGBUS."""
+    with open(path, "wb") as file:
+        os.posix_fallocate(file.fileno(), 0, size)
 
 
 @contextlib.contextmanager
