@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gristmill.show import Bar
+    from gristmill.core.bar import Bar
 
 
 def command(
@@ -32,6 +32,6 @@ def foreign_options(parser: argparse.ArgumentParser) -> None:
 
 def progress_bar(chosen: argparse.Namespace) -> Bar:
     """A bar on the terminal, unless JSON is asked for."""
-    from gristmill.show import Bar
+    from gristmill.core.bar import Bar
 
     return Bar(quiet=getattr(chosen, "json", False))

@@ -83,7 +83,8 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
 def _run_prepare(chosen: argparse.Namespace) -> None:
     from gristmill.indexing import index
     from gristmill.run import prepare
-    from gristmill.show import console, show_store
+    from gristmill.show.store import show_store
+    from gristmill.show.terminal import console
     from gristmill.store.opening import open_split, open_store
 
     recipe = _read_recipe(chosen) if chosen.recipe else _make_recipe(chosen)
@@ -103,7 +104,7 @@ def _run_prepare(chosen: argparse.Namespace) -> None:
 def _look_ahead(recipe: Recipe, chosen: argparse.Namespace) -> None:
     """A dry run: what would be done, and what a sample says of it."""
     from gristmill.run import dry_run
-    from gristmill.show import show_forecast
+    from gristmill.show.forecast import show_forecast
 
     with progress_bar(chosen) as bar:
         forecast = dry_run(recipe, sample=chosen.sample or _SAMPLE, progress=bar, options=_run_options(chosen))

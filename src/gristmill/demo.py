@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from gristmill.core.bar import Bar
 from gristmill.core.errors import EngineError, StateError
 from gristmill.indexing import index
 from gristmill.loader.loader import Loader
@@ -23,7 +24,10 @@ from gristmill.order.options import PlanOptions
 from gristmill.order.plan import Plan
 from gristmill.recipe import Recipe, SourceOptions, StoreOptions
 from gristmill.run import load_plan, prepare
-from gristmill.show import Bar, console, show_batch, show_bench, show_store, table
+from gristmill.show.bench import show_bench
+from gristmill.show.plan import show_batch
+from gristmill.show.store import show_store
+from gristmill.show.terminal import console, table
 from gristmill.store.opening import open_store
 from gristmill.store.reader import Store
 
