@@ -2,15 +2,21 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint bench scale clean
+.PHONY: demo test soak lint bench scale clean
 
 demo: $(VENV)/.installed
 	$(BIN)/gristmill demo
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+# Hours of what `make test` does in minutes: fuzzed parsers, flipped bytes, kills and failed system calls.
+soak: $(VENV)/.tested
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --soak --record benchmarks/results/reliability \
+	  tests/fuzz tests/soak tests/faults
 
 lint: $(VENV)/.tested
 	$(BIN)/ruff check src tests benchmarks examples

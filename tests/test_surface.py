@@ -87,7 +87,7 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 @pytest.fixture
 def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working directory as a reader of the documents has it: `data/corpus`, made with the byte tokenizer."""
+    """A working directory as a reader of the documents has it: `data/corpus` and `data/zen`, by the byte tokenizer."""
     (tmp_path / "raw").mkdir()
     for i in range(200):
         (tmp_path / "raw" / f"{i:03d}.txt").write_text(
@@ -95,7 +95,8 @@ def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         )
     monkeypatch.chdir(tmp_path)
     store = StoreOptions(tokens_per_shard=50_000, val_fraction=0.1)
-    gm.prepare(Recipe("data/corpus", [SourceOptions("raw", ["raw"])], tokenizer="byte", store=store))
+    for out in ("data/corpus", "data/zen"):
+        gm.prepare(Recipe(out, [SourceOptions("raw", ["raw"])], tokenizer="byte", store=store))
     return tmp_path
 
 

@@ -17,7 +17,7 @@ def test_the_first_screen_prints_what_it_says(tmp_path, monkeypatch):
         import this
     (tmp_path / "zen.txt").write_text(codecs.decode(this.s, "rot13") + "\n")
     monkeypatch.chdir(tmp_path)
-    prepare(Recipe("data/corpus", [SourceOptions("text", ["zen.txt"])], tokenizer="byte", store=StoreOptions(10**8, 0)))
+    prepare(Recipe("data/zen", [SourceOptions("text", ["zen.txt"])], tokenizer="byte", store=StoreOptions(10**8, 0)))
     code, shown = re.search(r"```python\n(.*?)```\n```\n(.*?)```", README.read_text(), re.DOTALL).groups()
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         exec(code, {})
