@@ -17,6 +17,7 @@ test: lint
 soak: $(VENV)/.tested
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --soak --record benchmarks/results/reliability \
 	  tests/fuzz tests/soak tests/faults
+	$(BIN)/python benchmarks/reliability.py
 
 lint: $(VENV)/.tested
 	$(BIN)/ruff check src tests benchmarks examples
