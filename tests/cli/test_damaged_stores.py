@@ -16,6 +16,7 @@ SHARD = Path("train", "shard-00001.bin")
 
 def rewrite(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     values = json.loads(path.read_text())
+    del values["sum"]
     change(values)
     path.write_text(json.dumps(values))
 
@@ -35,6 +36,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
     "a truncated shard": (lambda root: cut_off(root / SHARD), "bytes, "),
     "a missing manifest": (lambda root: (root / "manifest.json").unlink(), "manifest.json"),
     "a manifest that is cut off": (lambda root: cut_off(root / "manifest.json"), "is damaged"),
+    "a manifest with a flipped bit": (lambda root: flip(root / "manifest.json", 100), "sum that it names"),
     "a manifest of another version": (
         lambda root: rewrite(root / "manifest.json", lambda values: values.update(gristmill_store=99)),
         "format version 99",

@@ -15,8 +15,11 @@ Make = Callable[..., Path]
 
 
 def edit(root: Path, **changes: Any) -> None:
+    """Change a manifest as if an older version had written it: without a sum of itself."""
     path = root / "manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    values = json.loads(path.read_text()) | changes
+    del values["sum"]
+    path.write_text(json.dumps(values))
 
 
 def test_a_manifest_survives_the_trip_through_its_file(tmp_path: Path, make_store: Make) -> None:
@@ -37,6 +40,26 @@ def test_another_version_is_named_and_not_guessed_at(tmp_path: Path, make_store:
     edit(root, gristmill_store=2)
     with pytest.raises(StoreError, match="format version 2; this software reads 1"):
         open_store(root)
+
+
+def test_a_manifest_without_a_sum_still_opens_since_older_versions_wrote_none(tmp_path: Path, make_store: Make) -> None:
+    root = make_store(tmp_path / "s")
+    manifest = load_manifest(root)
+    edit(root)
+    assert load_manifest(root) == manifest
+
+
+def test_any_byte_of_a_manifest_that_changed_is_found(tmp_path: Path, make_store: Make) -> None:
+    path = make_store(tmp_path / "s") / "manifest.json"
+    data = path.read_bytes()
+    for at in range(len(data)):
+        path.write_bytes(data[:at] + bytes([data[at] ^ (1 << at % 8)]) + data[at + 1 :])
+        with pytest.raises(StoreError, match=r"manifest\.json"):
+            read_manifest(path.parent)
+    for other in (data + b"\n", data[:-1], data.replace(b"\n", b"\r\n")):
+        path.write_bytes(other)
+        with pytest.raises(StoreError, match="does not have the sum that it names"):
+            read_manifest(path.parent)
 
 
 def test_json_that_is_something_else_is_no_manifest(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from gristmill.order.source import Source, Tokens
 PLAN_VERSION = 1
 # Raised with any change of which samples a step holds: checkpoints of another order are then refused by name.
 ORDER_VERSION = 1
-_KEYS = {"gristmill_plan", "sources", "weights", "seq_len", "batch_size", "seed", "steps", "options"}
+_KEYS = {"gristmill_plan", "sources", "weights", "seq_len", "batch_size", "seed", "steps", "options", "sum"}
 _PINNED = {"path", "dtype", "eos", "shards", "tokens", "fingerprint"}
 
 
@@ -218,7 +218,7 @@ class Plan:
         return [(source, lane) for source, lane, weight in rows if weight]
 
     def to_json(self) -> str:
-        """The plan as text; each source's path, shards and counts are pinned in it."""
+        """The plan as text; each source's path, shards and counts are pinned in it, and a sum of all but the paths."""
         shards = self.options.shards or {}
         pins = {
             source.name: _pin(source.store, shards.get(source.name, source.store.num_shards)) for source in self.sources
@@ -233,7 +233,7 @@ class Plan:
             "steps": self.steps,
             "options": self.options.to_dict(),
         }
-        return json.dumps(values, indent=2) + "\n"
+        return json.dumps({**values, "sum": _sum(values)}, indent=2) + "\n"
 
     def save(self, path: str | Path) -> None:
         """Write the plan to a file, atomically."""
@@ -284,7 +284,18 @@ def read_plan(text: str) -> dict[str, Any]:
         for key in ("path", "shards", "tokens", "fingerprint"):
             if key not in pin:
                 raise ConfigError(f"The plan lacks {key!r} of its source {name!r}.")
+    if "sum" in values and values["sum"] != _sum(values):
+        raise ConfigError(
+            "The plan is not as it was written: its values do not have the sum that it names. Bring it back, or make "
+            'it again; if you changed it on purpose, take its key "sum" out. (Paths may be changed freely.)'
+        )
     return values
+
+
+def _sum(values: Mapping[str, Any]) -> str:
+    """What names all values of a plan's JSON but the paths: stores may move, and are known by their own fingerprint."""
+    pins = {name: {key: pin[key] for key in pin if key != "path"} for name, pin in values["sources"].items()}
+    return fingerprint({**{key: values[key] for key in values if key != "sum"}, "sources": pins})
 
 
 def _check_mapping(value: Any, where: str) -> None:

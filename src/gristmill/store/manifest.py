@@ -1,4 +1,7 @@
-"""manifest.json: what a store holds. It is written last, so its presence means that the store is whole."""
+"""manifest.json: what a store holds. It is written last, so its presence means that the store is whole.
+
+It carries a sum of itself, which is checked whenever it is read. One that an older version wrote has none.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,13 @@ from typing import Any
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.core.hashing import fingerprint
 from gristmill.core.paths import write_atomic
+from gristmill.core.seal import SUM, is_sealed, sealed
 
 MANIFEST = "manifest.json"
 VERSION = 1
 SPLITS = ("train", "val")
+_KEYS = {"gristmill_store", "dtype", "eos", "vocab_size", "tokenizer", "compression", "splits", "recipe", "funnel",
+         "versions", SUM}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -73,7 +79,7 @@ class Manifest:
 
     def save(self, root: Path) -> None:
         """Write `manifest.json`, which declares the store whole."""
-        write_atomic(root / MANIFEST, json.dumps(self.to_dict(), indent=1) + "\n")
+        write_atomic(root / MANIFEST, sealed(self.to_dict()))
 
 
 def _split(shards: list[ShardEntry]) -> dict[str, Any]:
@@ -92,10 +98,11 @@ def _row(shard: ShardEntry) -> dict[str, Any]:
 
 
 def read_manifest(root: Path) -> dict[str, Any]:
-    """The manifest's values, its version checked."""
+    """The manifest's values, its version and its sum checked."""
     path = root / MANIFEST
     try:
-        values: dict[str, Any] = json.loads(path.read_text())
+        data = path.read_bytes()
+        values: dict[str, Any] = json.loads(data)
     except FileNotFoundError:
         raise StoreError(
             f"{root} holds no {MANIFEST}: it is no store, or its making was cut short; run it again."
@@ -105,6 +112,10 @@ def read_manifest(root: Path) -> dict[str, Any]:
     version = values.get("gristmill_store") if isinstance(values, dict) else None
     if version != VERSION:
         raise StoreError(f"{path} has format version {version}; this software reads {VERSION}: make the store again.")
+    unknown = sorted(set(values) - _KEYS)
+    if unknown or (SUM in values and not is_sealed(data)):
+        what = f"it has an unknown key {unknown[0]!r}" if unknown else "its content does not have the sum that it names"
+        raise StoreError(f"{path} is damaged: {what}; restore it or make the store again.")
     return values
 
 
