@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from gristmill.cli_files import add_export, add_import, add_index, add_join
@@ -33,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except GristmillError as error:
-        print(f"gristmill: {error}", file=sys.stderr)
+        print(f"gristmill: {in_options(error, chosen)}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("gristmill: interrupted", file=sys.stderr)
@@ -61,6 +62,32 @@ def _refuse_unknown(parser: argparse.ArgumentParser, unknown: list[str]) -> None
         raise ConfigError(f"{parser.prog} does not know what to do with {option!r}. See `{parser.prog} --help`.")
     known = [name for action in parser._actions for name in action.option_strings if name.startswith("--")]
     raise ConfigError(f"{parser.prog} has no option {option}{did_you_mean(option, known)}.")
+
+
+def in_options(error: GristmillError, chosen: argparse.Namespace) -> str:
+    """The message with the arguments that it names as the command's options: dtype="uint16" is --dtype uint16.
+
+    What a recipe file says keeps its name.
+    """
+    message, kept = str(error), getattr(chosen, "said_by_recipe", ())
+    for action in chosen.parser._actions:
+        if action.dest in error.arguments and action.dest not in kept:
+            option = next(iter(action.option_strings), str(action.metavar))
+            message = _with_option(message, action.dest, option)
+    return message
+
+
+def _with_option(message: str, name: str, option: str) -> str:
+    """`name=value` and `name=` as the option; a message without them says `name` itself."""
+    as_argument = rf'\b{name}=(\w+(?:\.\w+)*|"[^"]*")?'
+    if not re.search(as_argument, message):
+        return re.sub(rf"(?<![\w-]){name}\b", option, message)
+    return re.sub(as_argument, partial(_as_option, option), message)
+
+
+def _as_option(option: str, found: re.Match[str]) -> str:
+    value = (found[1] or "").strip('"')
+    return option if value in ("", "True") else f"{option} {value}"
 
 
 class _Parser(argparse.ArgumentParser):

@@ -125,6 +125,7 @@ def _read_recipe(chosen: argparse.Namespace) -> Recipe:
 
     options = ("inputs", *_RECIPE_OPTIONS, *_STORE_OPTIONS, *_SOURCE_OPTIONS, "fields", "dedup", "no_dedup",
                "no_normalize")  # fmt: skip
+    chosen.said_by_recipe = options
     given = [name for name in options if getattr(chosen, name) not in (None, [], False)]
     if given:
         name = "INPUT" if given[0] == "inputs" else f"--{given[0].replace('_', '-')}"

@@ -82,7 +82,7 @@ def index_documents(store: Store, *, force: bool = False, progress: Progress | N
     for shard in range(store.num_shards):
         path = Path(store.files.sibling(shard, ".idx"))
         if path.exists() and not force:
-            raise ConfigError(f"{path} is there already: say --force to build it again.")
+            raise ConfigError(f"{path} is there already: say force=True to build it again.", arguments="force")
         write_scanned_idx(store, shard, path)
         written.append(path)
         progress.advance(int(store.files.tokens[shard]))

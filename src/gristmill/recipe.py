@@ -86,9 +86,14 @@ class StoreOptions:
 
     def __post_init__(self) -> None:
         if not isinstance(self.tokens_per_shard, int) or self.tokens_per_shard < 1:
-            raise ConfigError(f"tokens_per_shard must be a whole number above 0, not {self.tokens_per_shard!r}.")
+            raise ConfigError(
+                f"tokens_per_shard must be a whole number above 0, not {self.tokens_per_shard!r}.",
+                arguments="tokens_per_shard",
+            )
         if not isinstance(self.val_fraction, int | float) or not 0 <= self.val_fraction < 1:
-            raise ConfigError(f"val_fraction is a share from 0 to below 1, not {self.val_fraction!r}.")
+            raise ConfigError(
+                f"val_fraction is a share from 0 to below 1, not {self.val_fraction!r}.", arguments="val_fraction"
+            )
         if self.compression not in _COMPRESSIONS:
             raise ConfigError(f"compression is 'none' or 'zstd', not {self.compression!r}.")
 

@@ -64,7 +64,7 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         if self.workers is not None and (not isinstance(self.workers, int) or self.workers < 1):
-            raise ConfigError(f"workers must be a whole number above 0, not {self.workers!r}.")
+            raise ConfigError(f"workers must be a whole number above 0, not {self.workers!r}.", arguments="workers")
         parse_size(self.memory)
 
 
@@ -282,7 +282,7 @@ class _Preparation:
 def _only_run(root: Path) -> Iterator[None]:
     """Hold the output folder; a second run on it is told so and stops."""
     if root.exists() and not root.is_dir():
-        raise ConfigError(f"{root} is a file: --out names the folder of the new store.")
+        raise ConfigError(f"{root} is a file: out names the folder of the new store.", arguments="out")
     with disk_errors(root):
         root.mkdir(parents=True, exist_ok=True)
         lock = open(root / ".lock", "w")  # noqa: SIM115 - held open for as long as the lock

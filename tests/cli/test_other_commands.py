@@ -41,7 +41,7 @@ def test_index_elsewhere_leaves_the_tokens_folder_alone(call: Command, bare: Pat
 
 def test_index_says_what_it_needs(call: Command, store: Path) -> None:
     assert "--seq-len" in call("index", store, code=2).said
-    assert "seq_len must be" in call("index", store, "--seq-len", 0, code=2).said
+    assert "--seq-len must be" in call("index", store, "--seq-len", 0, code=2).said
 
 
 def test_join_makes_one_store_of_two(gristmill: Command, store: Path, tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_bench_shows_a_table_and_reads_bare_files(gristmill: Command, bare: Path
 @pytest.mark.parametrize(
     ("options", "message"),
     [(("--cut", "pck"), "did you mean 'pack'"), (("--keys", "lables"), "did you mean 'labels'"),
-     (("--cut", "pack", "--seq-len", "32"), "gristmill index"), (("--seq-len", "0"), "seq_len must be")],
+     (("--cut", "pack", "--seq-len", "32"), "gristmill index"), (("--seq-len", "0"), "--seq-len must be")],
 )  # fmt: skip
 def test_bench_names_a_mistake(call: Command, store: Path, options: tuple[str, ...], message: str) -> None:
     assert message in call("bench", store, "--seconds", "0.1", *options, code=2).said

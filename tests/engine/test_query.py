@@ -67,7 +67,7 @@ def test_small_memory_spills_and_finds_the_same(files: list[Path], tmp_path: Pat
 def test_too_little_memory_is_said(files: list[Path], tmp_path: Path) -> None:
     tight = InlineEngine(64 << 20, tmp_path / "scratch")
     heavy = "SELECT LENGTH(STRING_AGG(REPEAT(CAST(hash AS VARCHAR), 1000), '')) AS size FROM rows"
-    with pytest.raises(EngineError, match=r"64 MiB: give more --memory"):
+    with pytest.raises(EngineError, match=r"64 MiB: give more memory="):
         tight.query(heavy, {"rows": files}, tmp_path / "out.parquet")
     tight.close()
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == []

@@ -183,7 +183,7 @@ def test_each_stage_of_the_progress_ends_at_its_total(make: Make, corpus: Path, 
 def test_a_finished_store_is_kept_unless_overwrite_is_said(make: Make, corpus: Path) -> None:
     root = make("out", corpus)
     before = (root / "manifest.json").read_bytes()
-    with pytest.raises(gm.ConfigError, match=r"already holds a store.*--overwrite"):
+    with pytest.raises(gm.ConfigError, match=r"already holds a store.*overwrite=True"):
         make("out", corpus, tokens_per_shard=100)
     assert (root / "manifest.json").read_bytes() == before and not verify(root).faults
 

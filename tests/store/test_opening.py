@@ -151,7 +151,7 @@ def test_files_that_mark_documents_differently_are_not_one_store(tmp_path: Path,
 
 
 def test_a_missing_dtype_is_asked_for_with_an_example(tmp_path: Path, make_bare: Make) -> None:
-    with pytest.raises(ConfigError, match=r'gm\.open\("x\.bin", dtype="uint16"\)'):
+    with pytest.raises(ConfigError, match='say dtype="uint16"'):
         open_store(make_bare(tmp_path / "x.bin", DOCUMENTS))
 
 

@@ -15,9 +15,17 @@ from collections.abc import Iterable
 
 
 class GristmillError(Exception):
-    """The root: `except GristmillError` catches all that Gristmill raises on purpose."""
+    """The root: `except GristmillError` catches all that Gristmill raises on purpose.
+
+    A message speaks Python: `say overwrite=True`. `arguments` names the arguments in it, so that the command line can
+    spell them as its options: `say --overwrite`.
+    """
 
     exit_code = 1
+
+    def __init__(self, message: str = "", *, arguments: str | Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.arguments = (arguments,) if isinstance(arguments, str) else tuple(arguments)
 
 
 class ConfigError(GristmillError):

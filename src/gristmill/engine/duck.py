@@ -36,7 +36,8 @@ class Duck:
                 sync_directory(out.parent)
             except duckdb.OutOfMemoryException as error:
                 raise EngineError(
-                    f"The query for {out.name} does not fit into {self._memory // _MIB:,} MiB: give more --memory."
+                    f"The query for {out.name} does not fit into {self._memory // _MIB:,} MiB: give more memory=.",
+                    arguments="memory",
                 ) from error
             except duckdb.IOException as error:
                 raise EngineError(f"The query for {out.name} could not use the disk: {error}.") from error

@@ -55,7 +55,8 @@ class LocalEngine:
         except BrokenProcessPool as error:
             raise EngineError(
                 "A worker process died, perhaps for want of memory: run the same command again, it goes on from "
-                "the last finished part; fewer --workers need less memory."
+                "the last finished part; fewer workers need less memory.",
+                arguments="workers",
             ) from error
         finally:
             for future in waiting:

@@ -116,7 +116,7 @@ def check_positive(**values: int | None) -> None:
     """Refuse a size that is not a whole number above 0, by its name."""
     for name, value in values.items():
         if value is not None and (not isinstance(value, int) or value < 1):
-            raise ConfigError(f"{name} must be a whole number above 0, not {value!r}.")
+            raise ConfigError(f"{name} must be a whole number above 0, not {value!r}.", arguments=name)
 
 
 def without_defaults(options: Any) -> dict[str, Any]:

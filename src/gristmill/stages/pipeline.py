@@ -86,7 +86,7 @@ class Pipeline:
 
     def __post_init__(self) -> None:
         if self.save_index and not any(isinstance(rule, Near) for rule in self.recipe.dedup):
-            raise ConfigError("--save-index needs near dedup: its signatures are the index.")
+            raise ConfigError("save_index needs near dedup: its signatures are the index.", arguments="save_index")
         self.funnel = Funnel([source.name for source in self.recipe.sources])
         self.curation = curation_of(self.recipe, self.work, self.progress)
 

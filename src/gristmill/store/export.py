@@ -86,7 +86,9 @@ def _make_room(folder: Path, names: tuple[str, ...], overwrite: bool) -> None:
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{folder} is a file: an export needs a folder.")
     if folder.is_dir() and any(folder.iterdir()) and not overwrite:
-        raise ConfigError(f"{folder} is not empty: choose another folder, or say --overwrite.")
+        raise ConfigError(
+            f"{folder} is not empty: choose another folder, or say overwrite=True.", arguments="overwrite"
+        )
     for pattern in names:
         for old in folder.glob(pattern):
             old.unlink()

@@ -73,7 +73,9 @@ def import_store(
     else FILE:ROW.
     """
     if boundaries not in BOUNDARIES:
-        raise ConfigError(f"Unknown boundaries {boundaries!r}{did_you_mean(boundaries, BOUNDARIES)}.")
+        raise ConfigError(
+            f"Unknown boundaries {boundaries!r}{did_you_mean(boundaries, BOUNDARIES)}.", arguments="boundaries"
+        )
     if not 0 <= eos < vocab_size:
         raise ConfigError(f"EOS {eos} is outside the vocabulary of {vocab_size:,}.")
     root, named = Path(out), _tokenizer(tokenizer, tokenizer_json)

@@ -136,5 +136,7 @@ def refuse_or_clear(root: Path, overwrite: bool) -> None:
     if not path.exists():
         return
     if not overwrite:
-        raise ConfigError(f"{root} already holds a store: choose another folder, or say --overwrite.")
+        raise ConfigError(
+            f"{root} already holds a store: choose another folder, or say overwrite=True.", arguments="overwrite"
+        )
     path.unlink()

@@ -185,7 +185,8 @@ def _indexed_bytes(idx: Path, header: IdxHeader) -> int:
 def _open_bare(path: Path, dtype: str | None, eos: int | None) -> Opened:
     if dtype is None:
         raise ConfigError(
-            f'{path} has no header that tells its dtype: say it, as in gm.open("{path.name}", dtype="uint16").'
+            f'{path} has no header that tells its dtype: say dtype="uint16", or what it is.',
+            arguments="dtype",
         )
     found = check_dtype(dtype)
     count = _tokens_of(path, found.itemsize)
