@@ -38,7 +38,7 @@ def _build_index(store: Store, seq_len: int, path: Path, progress: Progress) -> 
 
     counts = store.shard_documents()
     ranges = -(-counts // RANGE_DOCUMENTS)
-    progress.start(f"packing into windows of {seq_len:,}", store.num_documents)
+    progress.start(f"packing into windows of {seq_len:,}", store.num_documents, "documents")
     header = {
         "algorithm": ALGORITHM,
         "seq_len": seq_len,
@@ -77,7 +77,7 @@ def _pack_shard(store: Store, seq_len: int, shard: int, arrays: dict[str, Any], 
 def index_documents(store: Store, *, force: bool = False, progress: Progress | None = None) -> list[Path]:
     """Scan bare token files for EOS and write a Megatron `.idx` beside each: from then on they open with documents."""
     progress = progress or Quiet()
-    progress.start("finding documents", store.num_tokens)
+    progress.start("finding documents", store.num_tokens * store.dtype.itemsize)
     written = []
     for shard in range(store.num_shards):
         path = Path(store.files.sibling(shard, ".idx"))
@@ -85,5 +85,5 @@ def index_documents(store: Store, *, force: bool = False, progress: Progress | N
             raise ConfigError(f"{path} is there already: say force=True to build it again.", arguments="force")
         write_scanned_idx(store, shard, path)
         written.append(path)
-        progress.advance(int(store.files.tokens[shard]))
+        progress.advance(int(store.files.tokens[shard]) * store.dtype.itemsize)
     return written

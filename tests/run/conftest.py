@@ -21,7 +21,7 @@ class Notes:
         self.notes: list[str] = []
         self.stages: list[list[Any]] = []
 
-    def start(self, what: str, total: int) -> None:
+    def start(self, what: str, total: int, unit: str = "bytes") -> None:
         self.stages.append([what, total, 0])
 
     def advance(self, amount: int) -> None:

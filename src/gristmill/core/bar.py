@@ -1,49 +1,133 @@
-"""How far long work is, on a terminal."""
+"""How far long work is: a bar on a terminal or in a notebook, and a line now and then in a log."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+import time
+from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from gristmill.core.progress import BYTES
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-_errors = Console(stderr=True, highlight=False, markup=False, emoji=False)
+# A log of a run of hours stays short enough to be read.
+_LOG_SECONDS = 30.0
+_MEGA = 1e6
 
 
 class Bar:
-    """A progress bar on a terminal; only notes, on stderr, where nobody watches."""
+    """Shows long work on stderr as the place allows: a bar, or a plain line every `log_seconds`; notes always.
 
-    def __init__(self, quiet: bool = False) -> None:
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        self._shown = _errors.is_terminal and not quiet
-        self._bar = Progress(*columns, console=_errors, disable=not self._shown, transient=True)
-        self._task: Any = None
+    `read` are the bytes that the first piece of work went through, `seconds` the time so far: a command closes by them.
+    """
+
+    def __init__(self, quiet: bool = False, log_seconds: float = _LOG_SECONDS) -> None:
+        console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+        watched = console.is_terminal or console.is_jupyter
+        self._live = _live(console) if watched and not quiet else None
+        self._log_seconds = float("inf") if watched or quiet else log_seconds
+        self._began = self._logged = time.monotonic()
+        self._work: _Work | None = None
+        self._first: _Work | None = None
 
     def __enter__(self) -> Bar:
-        if self._shown:  # a disabled bar of older versions of rich still prints a line when it stops
-            self._bar.start()
+        if self._live:
+            self._live.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._shown:
-            self._bar.stop()
+        if self._live:
+            self._live.stop()
 
-    def start(self, what: str, total: int) -> None:
-        """Begin the next piece of work."""
-        if self._task is not None:
-            self._bar.remove_task(self._task)
-        self._task = self._bar.add_task(what, total=total)
+    def start(self, what: str, total: int, unit: str = BYTES) -> None:
+        """Begin the next piece of work; a total of 0 is not known."""
+        self._log()
+        self._work = _Work(what, total, unit)
+        if unit == BYTES and total:
+            self._first = self._first or self._work
+        if self._live:
+            for task in self._live.task_ids:
+                self._live.remove_task(task)
+            self._live.add_task(what, total=total or None, unit=unit)
 
     def advance(self, amount: int) -> None:
         """Some of it is done."""
-        self._bar.advance(self._task, amount)
+        if self._work:
+            self._work.done += amount
+        if self._live:
+            self._live.advance(self._live.task_ids[-1], amount)
+        self._log()
 
     def note(self, text: str) -> None:
         """Something the user should know."""
         print(f"note: {text}", file=sys.stderr)
+
+    @property
+    def seconds(self) -> float:
+        """Since the beginning."""
+        return time.monotonic() - self._began
+
+    @property
+    def read(self) -> int:
+        """Bytes of the first piece of work that is counted in bytes; what an earlier run had done is not in it."""
+        return self._first.done if self._first else 0
+
+    def _log(self) -> None:
+        now = time.monotonic()
+        if self._work and now - self._logged >= self._log_seconds:
+            self._logged = now
+            print(self._work.line(), file=sys.stderr, flush=True)
+
+
+class _Work:
+    """A piece of work and how much of it is done."""
+
+    def __init__(self, what: str, total: int, unit: str) -> None:
+        self.what, self.total, self.unit, self.done, self.began = what, total, unit, 0, time.monotonic()
+
+    def line(self) -> str:
+        """`reading and filtering: 12.0 of 48.0 MB, 25 %, 6.0 MB/s`"""
+        seconds = time.monotonic() - self.began
+        if not self.total:
+            return f"{self.what}: {seconds:,.0f} s"
+        said = f"{self.what}: {_part(self.done, self.total, self.unit)}, {self.done / self.total:.0%}"
+        return f"{said}, {speed(self.done, seconds)}" if self.unit == BYTES and seconds else said
+
+
+def speed(size: int, seconds: float) -> str:
+    """`4.5 MB/s`"""
+    return f"{size / _MEGA / seconds:,.1f} MB/s"
+
+
+def megabytes(size: int) -> str:
+    """`12.3 MB`"""
+    return f"{size / _MEGA:,.1f} MB"
+
+
+def _part(done: int, total: int, unit: str) -> str:
+    if unit == BYTES:
+        return f"{done / _MEGA:,.1f} of {megabytes(total)}"
+    return f"{done:,} of {total:,} {unit}"
+
+
+class _Part(ProgressColumn):
+    """How much is done of how much, and how fast."""
+
+    def render(self, task: Task) -> Text:
+        unit = task.fields["unit"]
+        if not task.total:
+            return Text(f"{task.elapsed or 0:,.0f} s")
+        said = _part(int(task.completed), int(task.total), unit)
+        return Text(f"{said}, {speed(int(task.speed), 1)}" if unit == BYTES and task.speed else said)
+
+
+def _live(console: Console) -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=14), _Part(), TimeRemainingColumn())
+    return Progress(*columns, console=console, transient=True)

@@ -219,8 +219,7 @@ class Pipeline:
         if read_marker(marker, expected) is None or not out.exists():
             marker.unlink(missing_ok=True)  # or a run that is cut here would leave it to vouch for another's file
             _fresh_folder(folder, expected)
-            self.progress.start(_SAID.get(name, name), 1)
-            self.progress.advance(1)
+            self.progress.start(_SAID.get(name, name), 0)
             make(out)
             write_atomic(marker, f'{{"fingerprint": "{expected}", "facts": {{}}}}\n')
         return out, expected
@@ -251,7 +250,7 @@ class Pipeline:
         folders = (self.work / "tokens", root / WORK / "shards")
         jobs = [ShardJob(root, split, number, tuple(ranges), upstream, dtype, self.recipe.store.compression, *folders)
                 for split, number, ranges in planned]  # fmt: skip
-        done = complete(self.engine, jobs, self.progress, "writing shards")
+        done = complete(self.engine, jobs, self.progress, "writing shards", "shards")
         entries: dict[str, list[ShardEntry]] = {split: [] for split in SPLITS}
         for job, result in zip(jobs, done, strict=True):
             entries[job.split].append(ShardEntry(**result.facts))

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol
 
 from gristmill.core.hashing import fingerprint
 from gristmill.core.paths import write_atomic
-from gristmill.core.progress import Progress
+from gristmill.core.progress import BYTES, Progress
 from gristmill.engine.base import Engine
 
 Facts = dict[str, Any]
@@ -42,7 +42,7 @@ class Job(Protocol):
 
     @property
     def size(self) -> int:
-        """Bytes of input, for progress."""
+        """Bytes of input, or another figure of how much it is, for progress."""
 
     def __call__(self) -> Facts: ...
 
@@ -73,16 +73,13 @@ class Done:
     fingerprint: str
 
 
-def complete(engine: Engine, jobs: Sequence[Job], progress: Progress, what: str) -> list[Done]:
-    """Do the jobs that are not done yet; the results of all, in order."""
-    progress.start(what, sum(job.size for job in jobs))
+def complete(engine: Engine, jobs: Sequence[Job], progress: Progress, what: str, unit: str = BYTES) -> list[Done]:
+    """Do the jobs that are not done yet, which alone count as work; the results of all, in order."""
     found = [_finished(job) for job in jobs]
-    fresh = _fresh(engine, [job for job, done in zip(jobs, found, strict=True) if done is None])
-    results = []
-    for job, done in zip(jobs, found, strict=True):
-        results.append(done or next(fresh))
-        progress.advance(job.size)
-    return results
+    left = [job for job, done in zip(jobs, found, strict=True) if done is None]
+    progress.start(what, sum(job.size for job in left), unit)
+    fresh = _fresh(engine, left, progress)
+    return [done or next(fresh) for done in found]
 
 
 def _finished(job: Job) -> Done | None:
@@ -91,8 +88,10 @@ def _finished(job: Job) -> Done | None:
     return done if done and all(path.exists() for path in job.outputs) else None
 
 
-def _fresh(engine: Engine, jobs: Sequence[Job]) -> Iterator[Done]:
-    yield from engine.map(perform, jobs)
+def _fresh(engine: Engine, jobs: Sequence[Job], progress: Progress) -> Iterator[Done]:
+    for job, done in zip(jobs, engine.map(perform, jobs), strict=True):
+        progress.advance(job.size)
+        yield done
 
 
 def perform(job: Job) -> Done:

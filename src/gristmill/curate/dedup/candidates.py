@@ -38,7 +38,7 @@ class Bands:
         out = self.work / "candidates.parquet"
         if out.exists():
             return out
-        progress.start("near duplicates: bands", self.options.shape[0])
+        progress.start("near duplicates: bands", self.options.shape[0], "bands")
         pairs = []
         for bands in self._passes():
             pairs.append(self._pairs(bands))

@@ -90,7 +90,7 @@ def repeated_lines(
 
     passes = -(-sum(pq.read_metadata(path).num_rows for path in hashes) // LINES_A_PASS) or 1
     work.mkdir(parents=True, exist_ok=True)
-    progress.start("repeated lines", passes)
+    progress.start("repeated lines", passes, "passes")
     found = []
     for i in range(passes):
         found.append(work / f"lines-{i:04d}-of-{passes:04d}.parquet")

@@ -51,7 +51,7 @@ def verified(
     missing = [part for part in parts if not part.out.exists()]
     if missing:
         _shingle_all(engine, candidates, units, options, work, progress)
-        progress.start("near duplicates: verification", len(missing))
+        progress.start("near duplicates: verification", len(missing), "parts")
         for _ in engine.map(_compare, missing):
             progress.advance(1)
     for unit in units:
@@ -68,7 +68,7 @@ def _shingle_all(
         engine.query(f"SELECT doc FROM ({both}) AS b WHERE doc >= 0 ORDER BY doc", {"candidates": [candidates]}, wanted)
     parts = [_Shingling(unit, wanted, options, _sets_path(unit.unit, work, options)) for unit in units]
     missing = [part for part in parts if not part.out.exists()]
-    progress.start("near duplicates: shingle sets", len(missing))
+    progress.start("near duplicates: shingle sets", len(missing), "parts")
     for _ in engine.map(_shingle, missing):
         progress.advance(1)
 

@@ -1,0 +1,72 @@
+"""What long work shows: a bar on a terminal, plain lines in a log, and the figures that close a command."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+import sys
+
+import pytest
+
+from gristmill.core.bar import Bar
+
+WORK = """
+from gristmill.core.bar import Bar
+with Bar({options}) as bar:
+    bar.start("reading and filtering", 48_000_000)
+    bar.advance(12_000_000)
+    bar.advance(36_000_000)
+    bar.start("finding near duplicates", 0)
+    bar.start("writing shards", 3, "shards")
+    bar.advance(2)
+    bar.note("something")
+"""
+
+
+def test_a_log_gets_plain_lines_in_megabytes(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(WORK.format(options="log_seconds=0"))
+    said = capsys.readouterr().err
+    assert re.search(r"^reading and filtering: 12\.0 of 48\.0 MB, 25%, [\d,.]+ MB/s$", said, re.MULTILINE)
+    assert re.search(r"^finding near duplicates: 0 s$", said, re.MULTILINE)
+    assert "writing shards: 2 of 3 shards, 67%\n" in said and "\x1b" not in said
+
+
+def test_a_log_is_sparse(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(WORK.format(options=""))
+    assert capsys.readouterr().err == "note: something\n"
+
+
+def test_who_asks_for_quiet_gets_the_notes_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(WORK.format(options="quiet=True, log_seconds=0"))
+    assert capsys.readouterr().err == "note: something\n"
+
+
+def test_a_terminal_of_80_columns_gets_a_bar_in_megabytes_on_one_line() -> None:
+    ours, theirs = pty.openpty()
+    code = WORK.format(options="").replace("bar.advance(36", "bar._live.refresh(); bar.advance(36")
+    place = {**os.environ, "COLUMNS": "80", "TERM": "xterm"}
+    child = subprocess.Popen([sys.executable, "-c", code], stderr=theirs, env=place)
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            shown += os.read(ours, 4096)
+        except OSError:  # the other side is closed
+            break
+    assert child.wait() == 0
+    lines = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", shown.decode()).replace("\r", "\n").splitlines()
+    assert any("reading and filtering" in line and "12.0 of 48.0 MB" in line for line in lines), lines
+    assert max(map(len, lines)) <= 80
+
+
+def test_a_command_closes_by_the_bytes_that_its_first_work_read() -> None:
+    with Bar(quiet=True) as bar:
+        assert (bar.read, bar.seconds >= 0) == (0, True)
+        bar.start("checking ids", 0)
+        bar.start("reading", 10)
+        bar.advance(7)
+        bar.start("writing", 99)
+        bar.advance(99)
+        assert bar.read == 7
