@@ -96,6 +96,17 @@ class _Parser(argparse.ArgumentParser):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{"allow_abbrev": False, **settings})
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Underscores in the name of an option are dashes, as in the scripts that this replaces."""
+        given = list(sys.argv[1:] if args is None else args)
+        end = given.index("--") if "--" in given else len(given)
+        return super().parse_known_args([*map(self._dashed, given[:end]), *given[end:]], namespace)
+
+    def _dashed(self, argument: str) -> str:
+        name, equals, value = argument.partition("=")
+        dashed = name.replace("_", "-")
+        return f"{dashed}{equals}{value}" if dashed in self._option_string_actions else argument
+
     def error(self, message: str) -> Any:
         wrong = re.search(r"argument COMMAND: invalid choice: '(.*?)' \(choose from (.*)\)", message)
         if wrong:

@@ -62,7 +62,9 @@ def add_export(commands: Any) -> None:
         commands, "export", _run_export, "A store in another system's format, by links where bytes are equal."
     )
     parser.add_argument("path", metavar="DIR", help="a store, or one of its splits")
-    parser.add_argument("--to", required=True, metavar="FORMAT", help="megatron, olmo, nanogpt, llmc or npy")
+    parser.add_argument(
+        "--to", required=True, metavar="FORMAT", help="megatron, olmo, nanogpt, llmc, npy or sharded-bin"
+    )
     parser.add_argument("--out", required=True, metavar="DIR", help="an empty folder")
     parser.add_argument("--overwrite", action="store_true", help="replace an older export")
     json_option(parser)

@@ -27,7 +27,7 @@ def _run_inspect(chosen: argparse.Namespace) -> None:
     from gristmill.show.document import show_document
     from gristmill.show.plan import show_json_file
     from gristmill.show.store import show_store, show_tokens
-    from gristmill.store.opening import open_store
+    from gristmill.store.opening import is_sharded_bin, open_store
 
     path = Path(chosen.path)
     if not path.exists():
@@ -41,7 +41,7 @@ def _run_inspect(chosen: argparse.Namespace) -> None:
             raise ConfigError(f"--{name} asks about a plan or a checkpoint: give its JSON file instead of a store.")
     if chosen.doc is not None:
         show_document(path, open_all(path, chosen.dtype, chosen.eos), chosen.doc, chosen.json)
-    elif path.is_dir():
+    elif path.is_dir() and not is_sharded_bin(path):
         show_store(path, open_store, as_json=chosen.json)
     else:
         show_tokens(open_store(path, chosen.dtype, chosen.eos), chosen.json)

@@ -36,11 +36,15 @@ def _add_recipe_options(parser: argparse.ArgumentParser) -> None:
         help="text, JSONL, Parquet, Arrow or tar file, plain or compressed, folder of such, or pattern in quotes; "
         "NAME=INPUT names its source (else a folder is a source by its name, and all files are the source 'text')",
     )
-    parser.add_argument("--out", metavar="DIR", help="folder of the new store")
+    parser.add_argument(
+        "--input-files", nargs="+", action="extend", default=[], metavar="INPUT", help="the same, as an option"
+    )
+    parser.add_argument("--out", "--out-dir", metavar="DIR", help="folder of the new store")
     parser.add_argument("--recipe", metavar="FILE", help="a YAML file that says all that decides the store's bytes")
     parser.add_argument(
-        "--tokenizer", metavar="NAME", help="byte, gpt2, a tiktoken name, a tokenizer.json, a hub name; default gpt2"
-    )
+        "--tokenizer", "--tokenization", metavar="NAME",
+        help="byte, gpt2, a tiktoken name, a tokenizer.json, a hub name; default gpt2",
+    )  # fmt: skip
     parser.add_argument("--eos", type=int, metavar="ID", help="EOS id where the tokenizer does not tell it")
     parser.add_argument("--tokens-per-shard", type=int, metavar="N", help="at most; default 100,000,000")
     parser.add_argument("--val-fraction", type=float, metavar="X", help="share of documents held out; default 0.005")
@@ -87,6 +91,7 @@ def _run_prepare(chosen: argparse.Namespace) -> None:
     from gristmill.show.terminal import console
     from gristmill.store.opening import open_split, open_store
 
+    chosen.inputs = [*chosen.inputs, *chosen.input_files]
     recipe = _read_recipe(chosen) if chosen.recipe else _make_recipe(chosen)
     if chosen.dry_run or chosen.sample is not None:
         _look_ahead(recipe, chosen)

@@ -12,6 +12,7 @@ import torch
 
 import gristmill as gm
 from gristmill.adapters.random_windows import GPTDataConfig, GPTDataLoader
+from gristmill.store.export import export_store
 from gristmill.tokenize.tokenizer import load_tokenizer
 
 torch.set_num_threads(1)
@@ -227,3 +228,41 @@ def test_configs_that_cannot_be_are_refused():
         GPTDataConfig(4, 0)
     with pytest.raises(gm.ConfigError, match="val_fraction"):
         GPTDataConfig(4, 16, val_fraction=1)
+
+
+# Folders of raw uint32 shards, as scripts make them
+
+
+def raw_shards(root, kind="gpt2", chars=None):
+    for split, shards in (("train", 3), ("val", 1)):
+        (root / split).mkdir(parents=True)
+        for number in range(shards):
+            ids = np.arange(number * 20, number * 20 + 20, dtype=np.uint32)
+            ids.tofile(root / split / f"shard_{number:05d}.bin")
+    (root / "dataset_metadata.json").write_text(json.dumps({"train_shards": 3, "val_shards": 1}))
+    (root / "tokenizer_state.json").write_text(json.dumps({"token_kind": kind, "chars": chars}))
+    return root
+
+
+def test_a_folder_of_raw_shards_serves_both_splits_across_its_shards(tmp_path):
+    data = GPTDataLoader(CONFIG, "gpt2", dataset_dir=raw_shards(tmp_path / "data"))
+    starts = {row[0] for x, _ in batches(data, 11) for row in x}
+    assert starts == set(range(44))
+    x, y = data.get_batch("val")
+    assert torch.equal(y, x + 1) and int(y.max()) < 20
+
+
+def test_raw_shards_of_another_tokenizer_are_refused(tmp_path):
+    for kind, chars in (("char", ["a", "b"]), ("gpt2", None)):
+        with pytest.raises(gm.ConfigError, match=f"tokenizer {kind}, not with byte"):
+            GPTDataLoader(CONFIG, "byte", dataset_dir=raw_shards(tmp_path / kind, kind, chars))
+
+
+def test_an_export_to_raw_shards_knows_its_tokenizer(tmp_path, make_store):
+    byte = load_tokenizer("byte")
+    root = make_store(tmp_path / "s", [[1] * 40], val=[[2] * 40], vocab=257, tokenizer=byte.fingerprint)
+    export_store(root, "sharded-bin", tmp_path / "out")
+    x, _ = GPTDataLoader(CONFIG, byte, dataset_dir=tmp_path / "out").get_batch("train")
+    assert x.shape == (4, 16)
+    with pytest.raises(gm.ConfigError, match="not with gpt2"):
+        GPTDataLoader(CONFIG, "gpt2", dataset_dir=tmp_path / "out")

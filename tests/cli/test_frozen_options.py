@@ -7,9 +7,10 @@ import argparse
 from gristmill.cli import build_parser
 
 FROZEN = {
-    "prepare": "INPUT --compression --dedup --documents --dry-run --eos --fields --id-field --json --keep-dropped "
-    "--memory --no-dedup --no-normalize --on-error --out --overwrite --pack --recipe --sample --save-index --seed "
-    "--shuffle --text-field --tokenizer --tokens-per-shard --val-fraction --work --workers",
+    "prepare": "INPUT --compression --dedup --documents --dry-run --eos --fields --id-field --input-files --json "
+    "--keep-dropped --memory --no-dedup --no-normalize --on-error --out --out-dir --overwrite --pack --recipe --sample "
+    "--save-index --seed --shuffle --text-field --tokenization --tokenizer --tokens-per-shard --val-fraction --work "
+    "--workers",
     "init": "FILE --overwrite",
     "train-tokenizer": "INPUT --limit --out --overwrite --text-field --vocab-size",
     "inspect": "PATH --doc --dtype --eos --json --plan --step --until",
@@ -49,3 +50,25 @@ def test_defaults_are_the_librarys() -> None:
     chosen = build_parser().parse_args(["prepare", "a", "--out", "b"])
     given = {name: value for name, value in vars(chosen).items() if value not in (None, False, [])}
     assert set(given) == {"inputs", "out", "run", "parser"}
+
+
+def given(action: argparse.Action, option: str) -> list[str]:
+    """An option with a value that it takes."""
+    return [option] if action.nargs == 0 else [option, str(next(iter(action.choices or ()), 1))]
+
+
+def test_underscores_are_dashes_in_every_option_of_every_command() -> None:
+    for name, parser in commands().items():
+        needed = [
+            word for a in parser._actions if a.required and a.option_strings for word in given(a, a.option_strings[0])
+        ]
+        for action in parser._actions:
+            for option in (option for option in action.option_strings if "-" in option[2:]):
+                words = given(action, f"--{option[2:].replace('-', '_')}")
+                found, unknown = parser.parse_known_args(["x", *needed, *words])
+                assert words[0] not in unknown and getattr(found, action.dest) not in (None, False, []), (name, option)
+
+
+def test_what_follows_two_dashes_or_an_equals_sign_keeps_its_underscores() -> None:
+    chosen = build_parser().parse_args(["prepare", "--out_dir=a_b", "--", "--text_field"])
+    assert (chosen.out, chosen.inputs, chosen.text_field) == ("a_b", ["--text_field"], None)

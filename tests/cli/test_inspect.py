@@ -148,3 +148,10 @@ def test_a_mistake_is_one_sentence_and_exit_2(
 def test_a_folder_that_is_no_store_is_named_itself(call: Command, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert f"{tmp_path}/empty holds no manifest.json" in call("inspect", tmp_path / "empty", code=1).said
+
+
+def test_a_folder_of_raw_shards_is_shown_as_the_token_files_it_is(call: Command, store: Path, tmp_path: Path) -> None:
+    call("export", store, "--to", "sharded-bin", "--out", tmp_path / "raw")
+    shown = call("inspect", tmp_path / "raw" / "val", "--json").json
+    assert (shown["dtype"], shown["eos"], shown["boundaries"]) == ("uint32", 256, "eos")
+    assert shown["tokens"] == gm.open(store / "val").num_tokens

@@ -314,3 +314,18 @@ def test_an_own_tokenizer_is_trained_and_used(call: Command, tmp_path: Path) -> 
     store = gm.open(tmp_path / "out")
     assert store.document(0).text == (tmp_path / "a.txt").read_text().rstrip()
     assert store.num_tokens < len(store.document(0).text) / 2
+
+
+def test_the_spellings_of_older_scripts_make_the_same_store(gristmill: Command, raw: Path, tmp_path: Path) -> None:
+    files = (raw / "a.txt", raw / "b.txt")
+    old = "--tokenization byte --tokens_per_shard 100 --no_normalize --no_dedup --val_fraction 0"
+    new = "--tokenizer byte --tokens-per-shard 100 --no-normalize --no-dedup --val-fraction 0"
+    gristmill("prepare", "--input_files", *files, "--out_dir", tmp_path / "old", *old.split())
+    gristmill("prepare", *files, "--out", tmp_path / "new", *new.split())
+    assert (tmp_path / "old" / "manifest.json").read_bytes() == (tmp_path / "new" / "manifest.json").read_bytes()
+
+
+def test_a_recipe_says_everything_in_the_old_spelling_too(call: Command, raw: Path, tmp_path: Path) -> None:
+    (tmp_path / "recipe.yaml").write_text(f"out: {tmp_path / 'out'}\nsources: [{{name: a, paths: [{raw}]}}]\n")
+    ran = call("prepare", "--recipe", tmp_path / "recipe.yaml", "--input_files", raw, code=2)
+    assert "--recipe says everything: put INPUT into" in ran.said

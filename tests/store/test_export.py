@@ -104,8 +104,8 @@ def test_a_split_alone_is_exported_alone(root: Path, tmp_path: Path) -> None:
 def test_an_export_reads_back_through_import_in_place(root: Path, tmp_path: Path, to: str) -> None:
     """What each format holds, opened as the foreign files they now are."""
     export_store(root / "train", to, tmp_path / "out")
-    paths = sorted(path for path in (tmp_path / "out").iterdir() if path.suffix in (".bin", ".npy"))
-    dtype = "uint16" if to in ("olmo", "nanogpt") else None
+    paths = sorted(path for path in (tmp_path / "out").rglob("*") if path.suffix in (".bin", ".npy"))
+    dtype = {"olmo": "uint16", "nanogpt": "uint16", "sharded-bin": "uint32"}.get(to)
     found, own = open_store(paths, dtype=dtype), open_store(root)
     tokens = found.tokens(0, found.num_tokens)
     assert np.sort(tokens).tolist() == np.sort(own.tokens(0, own.num_tokens)).tolist()

@@ -31,6 +31,7 @@ from gristmill.store.headerless import open_tokens
 from gristmill.store.manifest import MANIFEST, SPLITS, read_manifest
 from gristmill.store.opening import open_store
 from gristmill.store.reader import Store
+from gristmill.store.sharded_bin import METADATA, read_tokenizer_state
 from gristmill.tokenize.tokenizer import Tokenizer, load_tokenizer
 
 
@@ -68,8 +69,8 @@ class GPTDataLoader:
 
     Every start comes once before any comes again. Each split has its own order and its own place, both in the state.
     `tokenizer` is a name, a Tokenizer, or any object whose `encode` gives ids; with `dataset_dir`, a store (or a folder
-    with `train.bin` and `val.bin`), it may be None. Shards are mapped when a window first falls into them, without a
-    file descriptor each, at most 16,384 at once.
+    of raw uint32 shards, or of `train.bin` and `val.bin`), it may be None. Shards are mapped when a window first falls
+    into them, without a file descriptor each, at most 16,384 at once.
     """
 
     def __init__(self, config: Any, tokenizer: Any, dataset_dir: str | os.PathLike[str] | None = None) -> None:
@@ -86,12 +87,12 @@ class GPTDataLoader:
 
     def _check_tokenizer(self, folder: Path) -> None:
         """Refuse a store that another tokenizer has made, where both are known."""
-        if not isinstance(self.tokenizer, Tokenizer) or not (folder / MANIFEST).exists():
+        if not isinstance(self.tokenizer, Tokenizer):
             return
-        made_by = read_manifest(folder)["tokenizer"]
-        if made_by["fingerprint"] != self.tokenizer.fingerprint:
+        name, fingerprint = _made_by(folder)
+        if name is not None and fingerprint != self.tokenizer.fingerprint:
             raise ConfigError(
-                f"{folder} was made with the tokenizer {made_by['name']}, not with {self.tokenizer.name}: "
+                f"{folder} was made with the tokenizer {name}, not with {self.tokenizer.name}: "
                 "give that one, or prepare the store again."
             )
 
@@ -160,9 +161,20 @@ class GPTDataLoader:
 
 
 def _open_split(folder: Path, split: str) -> Store | None:
-    """A split of a store, or nanoGPT's file of that name; None where it has no tokens."""
-    store = open_store(folder / split) if (folder / MANIFEST).exists() else open_tokens(folder / f"{split}.bin")
+    """A split of a store or of raw shards, or nanoGPT's file of that name; None where it has no tokens."""
+    has_splits = (folder / MANIFEST).exists() or (folder / METADATA).exists()
+    store = open_store(folder / split) if has_splits else open_tokens(folder / f"{split}.bin")
     return store if store.num_tokens else None
+
+
+def _made_by(folder: Path) -> tuple[str | None, str | None]:
+    """(name, fingerprint) of the tokenizer of a store or of raw shards; a name of None where the folder has none."""
+    if (folder / MANIFEST).exists():
+        made_by = read_manifest(folder)["tokenizer"]
+        return made_by["name"], made_by["fingerprint"]
+    state = read_tokenizer_state(folder)
+    kind = state.get("token_kind")
+    return kind, load_tokenizer("gpt2").fingerprint if kind == "gpt2" else state.get("fingerprint")
 
 
 def _encode(tokenizer: Any, text: str) -> npt.NDArray[np.int64]:

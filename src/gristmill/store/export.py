@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from gristmill.store.exchange import Outbox, refuse_inside, store_splits
 from gristmill.store.manifest import SPLITS, Manifest, load_manifest
 from gristmill.store.opening import LLM_C, LLM_C_HEADER, PathLike, open_split
 from gristmill.store.reader import Store
+from gristmill.store.sharded_bin import DTYPE, METADATA, TOKENIZER_STATE, shard_name
 
 _COPY_TOKENS = 1 << 24
 _LLM_C_BY_DTYPE = {dtype: magic for magic, (dtype, _) in LLM_C.items()}
@@ -63,7 +65,7 @@ class _Format:
 
 
 def export_store(path: PathLike, to: str, out: PathLike, *, overwrite: bool = False) -> ExportReport:
-    """Lay a store (or one split of it) out for `to`: megatron, olmo, nanogpt, llmc or npy."""
+    """Lay a store (or one split of it) out for `to`: megatron, olmo, nanogpt, llmc, npy or sharded-bin."""
     if to not in FORMATS:
         raise ConfigError(f"Unknown export format {to!r}{did_you_mean(to, FORMATS)}.")
     root, wanted = store_splits(path)
@@ -94,20 +96,23 @@ def _make_room(folder: Path, names: tuple[str, ...], overwrite: bool) -> None:
             old.unlink()
 
 
-def _copy_tokens(store: Store, shard: int, file: IO[bytes], leave_out: int = 0) -> None:
+def _copy_tokens(
+    store: Store, shard: int, file: IO[bytes], leave_out: int = 0, dtype: np.dtype[Any] | None = None
+) -> None:
     """Write the tokens of a shard, without its last `leave_out`, in pieces that may be held in memory."""
     stop = int(store.files.tokens[shard]) - leave_out
     for at in range(0, stop, _COPY_TOKENS):
-        file.write(np.ascontiguousarray(store.shard_tokens(shard, at, min(at + _COPY_TOKENS, stop))).data)
+        tokens = store.shard_tokens(shard, at, min(at + _COPY_TOKENS, stop))
+        file.write(np.ascontiguousarray(tokens, dtype=dtype or store.dtype).data)
 
 
-def _place_tokens(job: _Job, store: Store, shard: int, name: str) -> None:
-    """A shard's plain tokens under another name: a link, or a copy where they are compressed."""
-    if not store.files.compressed[shard]:
+def _place_tokens(job: _Job, store: Store, shard: int, name: str, dtype: np.dtype[Any] | None = None) -> None:
+    """A shard's plain tokens under another name: a link, or a copy where they are compressed or of another dtype."""
+    if not store.files.compressed[shard] and dtype in (None, store.dtype):
         job.out.link(store.files.path(shard), name)
         return
     with job.out.write(name) as file:
-        _copy_tokens(store, shard, file)
+        _copy_tokens(store, shard, file, dtype=dtype)
 
 
 def _compression_notes(job: _Job) -> list[str]:
@@ -296,10 +301,58 @@ def _npy_notes(job: _Job) -> list[str]:
     ]
 
 
+# Folders of raw uint32 shards, by split; their metadata comes last, as what says that the folder is whole.
+
+
+def _check_sharded_bin(job: _Job) -> None:
+    if job.manifest.vocab_size > 1 << 32:
+        raise ConfigError(f"Ids of {job.manifest.dtype} do not fit into {DTYPE}: export to npy.")
+
+
+def _write_sharded_bin(job: _Job) -> None:
+    manifest = job.manifest
+    for split, store, shard in job.shards():
+        _place_tokens(job, store, shard, shard_name(split, shard), np.dtype(DTYPE))
+    kind = {"token_kind": manifest.tokenizer["name"], "chars": None, "fingerprint": manifest.tokenizer["fingerprint"]}
+    shards = {split: job.splits[split].num_shards if split in job.splits else 0 for split in SPLITS}
+    largest = max(int(store.files.tokens.max()) for store in job.splits.values())
+    metadata = {
+        "total_tokens": sum(store.num_tokens for store in job.splits.values()),
+        "total_shards": sum(shards.values()),
+        **{f"{split}_shards": count for split, count in shards.items()},
+        "tokens_per_shard": largest,
+        "tokenization": manifest.tokenizer["name"],
+        "vocab_size": manifest.vocab_size,
+        "eos": manifest.eos,
+        "input_files": [],
+    }
+    for name, values in ((TOKENIZER_STATE, kind), (METADATA, metadata)):
+        with job.out.write(name) as file:
+            file.write((json.dumps(values, indent=2) + "\n").encode())
+
+
+def _sharded_bin_notes(job: _Job) -> list[str]:
+    manifest, name = job.manifest, job.manifest.tokenizer["name"]
+    notes = [f"Each document ends with EOS ({manifest.eos}). Read a shard by np.memmap(path, dtype=np.uint32)."]
+    if name != "gpt2":
+        notes.append(
+            f"tokenizer_state.json says token_kind {name!r}: scripts that know only gpt2 and char must be told of it."
+        )
+    if manifest.dtype != DTYPE:
+        notes.append(f"The store's {manifest.dtype} became {DTYPE}: its tokens are copies, not links.")
+    return notes
+
+
 FORMATS = {
     "megatron": _Format(_write_megatron, _megatron_notes, ("*_text_document.bin", "*_text_document.idx")),
     "olmo": _Format(_write_olmo, _olmo_notes, ("train-*.npy", "val-*.npy", "train-*.csv.gz", "val-*.csv.gz")),
     "nanogpt": _Format(_write_nanogpt, _nanogpt_notes, ("train.bin", "val.bin")),
     "llmc": _Format(_write_llmc, _llmc_notes, ("*_train_??????.bin", "*_val_??????.bin"), _check_llmc),
     "npy": _Format(_write_npy, _npy_notes, ("train-*.npy", "val-*.npy")),
+    "sharded-bin": _Format(
+        _write_sharded_bin,
+        _sharded_bin_notes,
+        (METADATA, TOKENIZER_STATE, "train/shard_*.bin", "val/shard_*.bin"),
+        _check_sharded_bin,
+    ),
 }

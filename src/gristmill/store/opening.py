@@ -15,6 +15,7 @@ from gristmill.store.files import Files, joined, make_files
 from gristmill.store.format import COMPRESSED_SUFFIX, IDX_HEADER, IdxHeader, check_dtype, read_idx_header
 from gristmill.store.manifest import MANIFEST, SPLITS, read_manifest
 from gristmill.store.reader import Store, StoreFacts
+from gristmill.store.sharded_bin import DTYPE, METADATA, eos_of, read_metadata, shard_paths
 
 PathLike = str | os.PathLike[str]
 Opened = tuple[Files, StoreFacts]
@@ -32,8 +33,9 @@ def open_store(
 ) -> Store:
     """Open a store (`DIR/train`, `DIR/val`; DIR alone means its train) or foreign token files, reading no tokens.
 
-    A list is one store. `dtype` is needed for headerless files, `eos` for documents of files without an `.idx`.
-    `index_dir` is where pack indices live if not beside the tokens.
+    A folder of raw shards with a `dataset_metadata.json` opens as a store does. A list is one store. `dtype` is needed
+    for headerless files, `eos` for documents of files without an `.idx`. `index_dir` is where pack indices live if not
+    beside the tokens.
     """
     if isinstance(path, str | os.PathLike):
         files, facts = _open_one(Path(path), dtype, eos)
@@ -77,19 +79,40 @@ def _open_one(path: Path, dtype: str | None, eos: int | None) -> Opened:
         path = Path(f"{path}.bin")
     if not path.exists():
         raise ConfigError(f"{path} does not exist.")
-    if path.stat().st_size == 0:
-        raise StoreError(f"{path} is empty: it holds no tokens.")
     if path.suffix == COMPRESSED_SUFFIX:
         raise ConfigError(f"{path} is compressed: open the folder of its store, or decompress it with `zstd -d`.")
     return _open_file(path, dtype, eos)
 
 
 def _open_directory(path: Path, dtype: str | None, eos: int | None) -> Opened:
+    root, split = store_split(path)
+    if is_sharded_bin(path):
+        return _open_sharded_bin(root, split, dtype, eos)
     if dtype is not None or eos is not None:
         raise ConfigError(f"{path} is a folder: dtype= and eos= are for foreign files, a store knows its own.")
-    if path.name in SPLITS and (path.parent / MANIFEST).exists():
-        return _open_split(path.parent, path.name)
-    return _open_split(path, "train")
+    return _open_split(root, split)
+
+
+def store_split(path: Path) -> tuple[Path, str]:
+    """The root and the split that a folder means: itself and train, unless it is a split of its parent."""
+    named = path.name in SPLITS and any((path.parent / name).exists() for name in (MANIFEST, METADATA))
+    return (path.parent, path.name) if named else (path, "train")
+
+
+def is_sharded_bin(path: Path) -> bool:
+    """Whether a folder holds raw shards, or is a split of such a folder."""
+    root, _ = store_split(path)
+    return (root / METADATA).exists() and not (root / MANIFEST).exists()
+
+
+def _open_sharded_bin(root: Path, split: str, dtype: str | None, eos: int | None) -> Opened:
+    """Raw shards in place; the EOS is the folder's own, if it tells one, or that of the caller."""
+    if dtype not in (None, DTYPE):
+        raise ConfigError(f"The shards of {root} are {DTYPE}, not {dtype}: leave dtype= out.", arguments="dtype")
+    eos = eos_of(read_metadata(root)) if eos is None else eos
+    rows = [(f"{split}/{path.name}", 0, _tokens_of(path, 4), -1, "", 0) for path in shard_paths(root, split)]
+    boundary, tokenizer = _by_eos(eos), str(root / TOKENIZER)
+    return make_files(root, rows), StoreFacts(str(root / split), DTYPE, eos, False, boundary, tokenizer=tokenizer)
 
 
 def open_split(root: Path, split: str) -> Store:
@@ -112,7 +135,13 @@ def _open_split(root: Path, split: str) -> Opened:
     return make_files(root, rows), facts
 
 
+def _refuse_empty(path: Path) -> None:
+    if path.stat().st_size == 0:
+        raise StoreError(f"{path} is empty: it holds no tokens.")
+
+
 def _open_file(path: Path, dtype: str | None, eos: int | None) -> Opened:
+    _refuse_empty(path)
     with open(path, "rb") as file:
         head = file.read(LLM_C_HEADER)
     magic = int.from_bytes(head[:4], "little")
@@ -195,6 +224,7 @@ def _open_bare(path: Path, dtype: str | None, eos: int | None) -> Opened:
 
 def _tokens_of(path: Path, itemsize: int) -> int:
     count, rest = divmod(path.stat().st_size, itemsize)
+    _refuse_empty(path)
     if rest:
         raise StoreError(
             f"{path} has {path.stat().st_size:,} bytes, no multiple of {itemsize}: cut off, or of another dtype."
