@@ -19,10 +19,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.options import content, from_mapping
+from gristmill.core.values import OWN, Count, Seed, check_kinds, fits, kinds_of, shown
 from gristmill.curate.base import Rule
 from gristmill.curate.clean import CleanOptions
 from gristmill.curate.decontaminate import DecontaminateOptions
@@ -44,11 +45,11 @@ _COMPRESSIONS = ("none", "zstd")
 class SourceOptions:
     """Where a source's files are and how documents are found in them; `priority` is for dedup's keep rule."""
 
-    name: str
-    paths: Sequence[str]
+    name: Annotated[str, OWN]
+    paths: Annotated[Sequence[str], OWN]
     text: str = "text"
     id: str = "id"
-    fields: Sequence[str] = ()
+    fields: Annotated[Sequence[str], OWN] = ()
     documents: str = "file"
     format: str | None = None
     encoding: str = "utf-8"
@@ -58,9 +59,10 @@ class SourceOptions:
         if not (isinstance(self.name, str) and self.name):
             raise ConfigError(f"A source's name must be text, not {self.name!r}.")
         object.__setattr__(self, "paths", tuple(os.fspath(path) for path in self._path_list()))
-        object.__setattr__(self, "fields", tuple(self.fields))
-        if not isinstance(self.priority, int):
-            raise ConfigError(f"The priority of source {self.name!r} is a whole number, not {self.priority!r}.")
+        check_kinds(vars(self), kinds_of(SourceOptions), f"source {self.name!r}")
+        fields = (self.fields,) if isinstance(self.fields, str) else self.fields
+        check_kinds({"fields": fields}, {"fields": Sequence[str]}, f"source {self.name!r}")
+        object.__setattr__(self, "fields", tuple(fields))
         _ = self.layout  # its own checks
 
     def _path_list(self) -> Sequence[Any]:
@@ -80,17 +82,17 @@ class SourceOptions:
 class StoreOptions:
     """How the store is laid out: tokens a shard at most, the share of documents that go to val, zstd or none."""
 
-    tokens_per_shard: int = 100_000_000
-    val_fraction: float = 0.005
+    tokens_per_shard: Annotated[int, OWN] = 100_000_000
+    val_fraction: Annotated[float, OWN] = 0.005
     compression: str = "none"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.tokens_per_shard, int) or self.tokens_per_shard < 1:
+        if not fits(self.tokens_per_shard, Count) or self.tokens_per_shard < 1:
             raise ConfigError(
                 f"tokens_per_shard must be a whole number above 0, not {self.tokens_per_shard!r}.",
                 arguments="tokens_per_shard",
             )
-        if not isinstance(self.val_fraction, int | float) or not 0 <= self.val_fraction < 1:
+        if not fits(self.val_fraction, float) or not 0 <= self.val_fraction < 1:
             raise ConfigError(
                 f"val_fraction is a share from 0 to below 1, not {self.val_fraction!r}.", arguments="val_fraction"
             )
@@ -102,19 +104,19 @@ class StoreOptions:
 class MixOptions:
     """A mix fixed when the store is made: `target` documents or tokens of both splits, by weight of source."""
 
-    weights: Mapping[str, float]
-    target: int
+    weights: Annotated[Mapping[str, float], OWN]
+    target: Annotated[int, OWN]
     unit: str = "documents"
 
     def __post_init__(self) -> None:
         if not isinstance(self.weights, Mapping) or not self.weights:
             raise ConfigError("mix needs weights: a mapping of source names to shares.")
-        if any(not isinstance(weight, int | float) or weight < 0 for weight in self.weights.values()):
-            raise ConfigError(f"The weights of a mix are numbers of 0 or more: {dict(self.weights)}.")
+        if not fits(self.weights, Mapping[str, float]) or any(weight < 0 for weight in self.weights.values()):
+            raise ConfigError(f"The weights of a mix are numbers of 0 or more: {shown(dict(self.weights))}.")
         if abs(sum(self.exact_weights.values(), Fraction(-1))) > Fraction(1, 10**6):
             raise ConfigError(f"The weights of a mix sum to 1, not {float(sum(self.exact_weights.values()))}.")
-        if not isinstance(self.target, int) or self.target < 1:
-            raise ConfigError(f"The target of a mix is a whole number above 0, not {self.target!r}.")
+        if not fits(self.target, Count) or self.target < 1:
+            raise ConfigError(f"The target of a mix is a whole number above 0, not {shown(self.target)}.")
         if self.unit not in _MIX_UNITS:
             raise ConfigError(f"The unit of a mix is 'documents' or 'tokens', not {self.unit!r}.")
 
@@ -128,12 +130,12 @@ class MixOptions:
 class Recipe:
     """Everything is optional but sources and out; `clean=None`, `dedup=()` and the like turn a part off."""
 
-    out: str
-    sources: Sequence[SourceOptions]
-    seed: int = 0
+    out: Annotated[str, OWN]
+    sources: Annotated[Sequence[SourceOptions], OWN]
+    seed: Seed = 0
     clean: CleanOptions | None = field(default_factory=CleanOptions)
-    filters: Sequence[Rule] = ()
-    dedup: Sequence[Dedup] = field(default_factory=lambda: (Exact(),))
+    filters: Annotated[Sequence[Rule], OWN] = ()
+    dedup: Annotated[Sequence[Dedup], OWN] = field(default_factory=lambda: (Exact(),))
     decontaminate: DecontaminateOptions | None = None
     tokenizer: str = "gpt2"
     eos: int | None = None
@@ -145,12 +147,12 @@ class Recipe:
     def __post_init__(self) -> None:
         if not self.sources or not isinstance(self.sources, Sequence) or isinstance(self.sources, str):
             raise ConfigError("A recipe needs sources: a list of {name: ..., paths: [...]}.")
-        if not isinstance(self.seed, int):
-            raise ConfigError(f"seed must be a whole number, not {self.seed!r}.")
+        if not isinstance(self.out, str | os.PathLike) or not os.fspath(self.out):
+            raise ConfigError(f"out must name the folder of the new store, not {shown(self.out)}.")
+        check_kinds(vars(self), kinds_of(Recipe), "the recipe")
         if self.on_error not in ("raise", "skip"):
             raise ConfigError(f"on_error is 'raise' or 'skip', not {self.on_error!r}.")
-        if not isinstance(self.shuffle, bool):
-            raise ConfigError(f"shuffle is true or false, not {self.shuffle!r}.")
+        self._set("out", os.fspath(self.out))
         self._set("sources", tuple(_made(SourceOptions, source, "a source of the recipe") for source in self.sources))
         self._set("store", _made(StoreOptions, self.store, "the recipe's store"))
         self._set("clean", _made(CleanOptions, self.clean, "the recipe's clean") if self.clean is not None else None)
@@ -229,17 +231,17 @@ def _named(value: Any, key: str) -> tuple[str, Mapping[str, Any]]:
         return value, {}
     if isinstance(value, Mapping) and len(value) == 1:
         ((name, options),) = value.items()
-        return str(name), options or {}
-    raise ConfigError(f"An entry of {key} is one rule with its options, - name: {{...}}, not {value!r}.")
+        return str(name), {} if options is None else options
+    raise ConfigError(f"An entry of {key} is one rule with its options, - name: {{...}}, not {shown(value)}.")
 
 
 def _rule(value: Any) -> Rule:
-    return make_rule(*_named(value, "filters")) if isinstance(value, str | Mapping) else value
+    return value if hasattr(value, "judge") else make_rule(*_named(value, "filters"))
 
 
 def _dedup(value: Any) -> Dedup:
-    if not isinstance(value, str | Mapping):
-        return value  # type: ignore[no-any-return]
+    if isinstance(value, Dedup):
+        return value
     name, options = _named(value, "dedup")
     if name not in _DEDUPS:
         raise ConfigError(f"There is no dedup {name!r}{did_you_mean(name, _DEDUPS)}: it knows {', '.join(_DEDUPS)}.")
@@ -253,9 +255,6 @@ def _decontaminate(value: Any) -> DecontaminateOptions | None:
 def read_recipe(path: str | Path) -> Recipe:
     """A recipe from its YAML file; paths in it are relative to the working directory."""
     values = _values(path)
-    for key in ("out", "sources"):
-        if key not in values:
-            raise ConfigError(f"The recipe {path} lacks {key!r}.")
     for key in ("clean", "dedup"):
         if values.get(key, {}) in (None, False, "none"):
             values[key] = None if key == "clean" else ()
@@ -263,14 +262,13 @@ def read_recipe(path: str | Path) -> Recipe:
 
 
 def _values(path: str | Path) -> dict[str, Any]:
-    import yaml
+    from gristmill.core.yaml_values import parse_yaml
 
     try:
-        values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"The recipe {path} cannot be read ({error.strerror}).") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"The recipe {path} is not YAML: {' '.join(str(error).split())}.") from error
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"The recipe {path} cannot be read ({getattr(error, 'strerror', None) or error}).") from error
+    values = parse_yaml(text, f"The recipe {path}")
     if not isinstance(values, dict):
         raise ConfigError(f"The recipe {path} must be a mapping with sources and out.")
     return values

@@ -55,7 +55,8 @@ class Outcome:
 
 
 def load_target(name: str) -> ModuleType:
-    """The module of a target, by its file."""
+    """The module of a target, by its file; what several share is in modules that begin with `_`."""
+    sys.path.extend({str(TARGETS), str(TARGETS.parent)} - set(sys.path))
     spec = importlib.util.spec_from_file_location(f"fuzz_{name}", TARGETS / f"{name}.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)

@@ -38,7 +38,33 @@ def test_a_recipe_prepares_a_store(tmp_path: Path) -> None:
     ]
 
 
+SMALL = "out: a\nsources: [{name: a, paths: b}]\n"
 MISTAKES = {
+    "a key twice": (SMALL + "seed: 1\nseed: 2\n", "the key 'seed' is there twice.*line 4"),
+    "a key of a source twice": ("out: a\nsources: [{name: a, paths: b, name: c}]\n", "the key 'name' is there twice"),
+    "a day that is none": ("out: 2001-99-99\n", "is not YAML that can be used: month must be in 1..12"),
+    "anchors without end": ("out: &a [*a]\nsources: *a\n", "unfolds to more than"),
+    "brackets without end": ("out: " + "[" * 5_000, "is not YAML"),
+    "a number of 5,000 digits": ("out: " + "9" * 5_000, "is not YAML"),
+    "no text at all": ('out: "a\\0b"\n', "no name or text can have"),
+    "a source without paths": ("out: a\nsources: [{name: a}]\n", "A source of the recipe lacks 'paths'"),
+    "a source's name as a number": ("out: a\nsources: [{name: 1, paths: b}]\n", "name must be text, not 1"),
+    "a tokenizer as a number": (SMALL + "tokenizer: 1\n", "tokenizer cannot be 1: it is text"),
+    "an output that is nothing": ("out:\nsources: [{name: a, paths: b}]\n", "out must name the folder"),
+    "dedup by true": (SMALL + "dedup: [true]\n", "An entry of dedup is one rule.* not True"),
+    "dedup by a list": (SMALL + "dedup: [[null]]\n", "An entry of dedup is one rule"),
+    "a filter as a list": (SMALL + "filters: [[null]]\n", "An entry of filters is one rule"),
+    "more permutations than end": (
+        SMALL + "dedup: [near: {permutations: 2147483648}]\n",
+        "permutations cannot be 2147483648: it is a whole number from 1 to 16,384",
+    ),
+    "a threshold as text": (SMALL + "dedup: [near: {threshold: high}]\n", "threshold cannot be 'high': it is a number"),
+    "a threshold that is no number": (SMALL + "dedup: [near: {threshold: .nan}]\n", "threshold cannot be nan"),
+    "weights that are no numbers": (SMALL + "mix: {weights: {a: .inf}, target: 3}\n", "numbers of 0 or more"),
+    "an encoding that is none": (
+        "out: a\nsources: [{name: a, paths: b, encoding: undefined}]\n",
+        "No text encoding is called 'undefined'",
+    ),
     "no mapping": ("- a\n- b\n", "must be a mapping"),
     "no YAML": ("out: [a\n", "is not YAML"),
     "unknown key": ("out: a\nsources: [{name: a, paths: [b]}]\ntokenzier: byte\n", "did you mean 'tokenizer'"),

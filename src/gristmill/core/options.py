@@ -7,20 +7,26 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from gristmill.core.errors import ConfigError, did_you_mean
+from gristmill.core.values import check_kinds, check_there, kinds_of
 
 T = TypeVar("T")
 
 
 def from_mapping(cls: type[T], values: Mapping[str, Any], where: str) -> T:
-    """Build the options `cls` from `values`, naming `where` they came from if a key is unknown or missing."""
-    if not isinstance(values, Mapping):
-        raise ConfigError(f"{where} must be a mapping, not {type(values).__name__}.")
-    known = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    check_keys(values, known, where)
+    """Build the options `cls` from `values`; what is unknown, missing or of another kind is named with `where`."""
+    fields = [field for field in dataclasses.fields(cls) if field.init]  # type: ignore[arg-type]
+    check_there(values, (), where)
+    check_keys(values, {field.name for field in fields}, where)
+    check_there(values, [field.name for field in fields if _is_needed(field)], where)
+    check_kinds(values, kinds_of(cls), where)  # type: ignore[arg-type]
     try:
         return cls(**values)
     except TypeError as error:
         raise ConfigError(f"{where}: {error}.") from error
+
+
+def _is_needed(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
 def content(options: Any) -> dict[str, Any]:

@@ -12,12 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from gristmill.core.errors import ConfigError, EngineError
+from gristmill.core.values import OWN, Within, fits
 from gristmill.curate.base import KEEP, Verdict
 from gristmill.curate.characters import DIGIT, EXTEND, KIND, LETTER, SINGLE, characters
 from gristmill.curate.documents import Bytes, Documents, Ints
@@ -42,10 +43,10 @@ class DecontaminateOptions:
     fields: the keys of a JSONL record to look for, each by itself; all that hold text where none is named.
     """
 
-    paths: Sequence[str]
-    ngram: int = 13
-    min_words: int = 8
-    fields: Sequence[str] = ()
+    paths: Annotated[Sequence[str], OWN]
+    ngram: Annotated[int, OWN] = 13
+    min_words: Annotated[int, OWN] = 8
+    fields: Annotated[Sequence[str], OWN] = ()
 
     def __post_init__(self) -> None:
         for name in ("paths", "fields"):
@@ -57,7 +58,7 @@ class DecontaminateOptions:
         if not self.paths:
             raise ConfigError("decontaminate needs paths: the files of the evaluations.")
         for name in ("ngram", "min_words"):
-            if not isinstance(getattr(self, name), int) or not 1 <= getattr(self, name) <= 1000:
+            if not fits(getattr(self, name), Annotated[int, Within(1, 1000)]):
                 raise ConfigError(
                     f"decontaminate's {name} is a number of words (1 to 1,000), not {getattr(self, name)!r}."
                 )

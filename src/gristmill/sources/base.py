@@ -64,7 +64,7 @@ def _codec(encoding: str) -> str:
     try:
         "".encode(encoding)
         return codecs.lookup(encoding).name
-    except (LookupError, TypeError) as error:
+    except (LookupError, TypeError, ValueError) as error:
         raise ConfigError(f"No text encoding is called {encoding!r}: utf-8, latin-1 and cp1252 are some.") from error
 
 

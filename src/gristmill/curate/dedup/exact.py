@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 import xxhash
 
-from gristmill.curate.dedup.keep import check_keep, keep_keys
+from gristmill.core.values import check_kinds, kinds_of
+from gristmill.curate.dedup.keep import keep_keys
 from gristmill.curate.dedup.queries import alive, with_dropped
 from gristmill.engine.base import Engine
 
@@ -31,7 +32,7 @@ class Exact:
     keep: Literal["first", "priority"] = "first"
 
     def __post_init__(self) -> None:
-        check_keep(self.keep, ("first", "priority"), "dedup: exact")
+        check_kinds(vars(self), kinds_of(Exact), "dedup: exact")
 
 
 def content_hashes(documents: Documents) -> tuple[Ints, Ints]:

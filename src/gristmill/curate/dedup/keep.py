@@ -7,19 +7,10 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from gristmill.core.errors import ConfigError, did_you_mean
-
 if TYPE_CHECKING:
     from gristmill.curate.documents import Documents, Ints
 
 Keep = Literal["first", "longest", "priority"]
-KEEP_RULES = ("first", "longest", "priority")
-
-
-def check_keep(keep: str, known: tuple[str, ...], where: str) -> None:
-    """Refuse a keep rule that `where` does not have."""
-    if keep not in known:
-        raise ConfigError(f"Unknown keep rule {keep!r} in {where}{did_you_mean(keep, known)}.")
 
 
 def keep_keys(documents: Documents, keep: Keep, priorities: Mapping[str, int]) -> Ints:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from gristmill.core.errors import ConfigError
 from gristmill.core.paths import atomic_file
 from gristmill.core.progress import Progress
+from gristmill.core.values import Within, check_kinds, kinds_of
 from gristmill.curate.base import KEEP, Verdict
 from gristmill.curate.dedup.queries import alive, with_dropped
 from gristmill.curate.documents import Documents, Ints
@@ -37,13 +37,10 @@ class Lines:
 
     name: ClassVar[str] = "lines"
     unit: Literal["line", "paragraph"] = "line"
-    min_chars: int = 20
+    min_chars: Annotated[int, Within(1, 2**31)] = 20
 
     def __post_init__(self) -> None:
-        if self.unit not in ("line", "paragraph"):
-            raise ConfigError(f"dedup: lines: unit must be 'line' or 'paragraph', not {self.unit!r}.")
-        if self.min_chars < 1:
-            raise ConfigError(f"dedup: lines: min_chars must be at least 1, not {self.min_chars}.")
+        check_kinds(vars(self), kinds_of(Lines), "dedup: lines")
 
 
 def line_hashes(documents: Documents, options: Lines) -> pa.RecordBatch:

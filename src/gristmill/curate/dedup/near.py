@@ -10,15 +10,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import derive_key
+from gristmill.core.values import Seed, Within, check_kinds, kinds_of
 from gristmill.curate.dedup.characters import unit_table
-from gristmill.curate.dedup.keep import KEEP_RULES, Keep, check_keep, keep_keys
+from gristmill.curate.dedup.keep import Keep, keep_keys
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,28 +41,21 @@ class Near:
 
     name: ClassVar[str] = "near"
     threshold: float = 0.8
-    permutations: int = 128
-    ngram: int = 5
+    permutations: Annotated[int, Within(1, 16_384)] = 128
+    ngram: Annotated[int, Within(1, 10_000)] = 5
     unit: Literal["word", "char"] = "word"
     keep: Keep = "first"
     verify: bool = True
     bands: int | None = None
     rows: int | None = None
     index: str | None = None
-    max_bucket: int = 100
-    seed: int = 0
+    max_bucket: Annotated[int, Within(2, 2**31)] = 100
+    seed: Seed = 0
 
     def __post_init__(self) -> None:
-        check_keep(self.keep, KEEP_RULES, "dedup: near")
-        if self.unit not in ("word", "char"):
-            raise ConfigError(f"dedup: near: unit must be 'word' or 'char', not {self.unit!r}.")
+        check_kinds(vars(self), kinds_of(Near), "dedup: near")
         if not 0 < self.threshold <= 1:
             raise ConfigError(f"dedup: near: threshold must be above 0 and at most 1, not {self.threshold}.")
-        for name in ("permutations", "ngram"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"dedup: near: {name} must be at least 1, not {getattr(self, name)}.")
-        if self.max_bucket < 2:
-            raise ConfigError(f"dedup: near: max_bucket must be at least 2, not {self.max_bucket}.")
         self.shape  # noqa: B018 - refuses bands and rows that do not fit
 
     @property

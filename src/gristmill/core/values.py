@@ -1,0 +1,162 @@
+"""Values from outside: JSON that says one thing only, and kinds that values must be of.
+
+A kind is a type hint: `int`, `str | None`, `Sequence[str]`, `Literal["a", "b"]`, or with bounds
+`Annotated[int, Within(1, 100)]`. The options of recipes and plans declare theirs as fields of dataclasses, the keys of
+manifests and checkpoints as a table.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import re
+import reprlib
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from gristmill.core.errors import ConfigError, GristmillError
+
+_PLAIN: Mapping[Any, tuple[type, ...]] = {
+    float: (int, float), int: (int,), str: (str,), bool: (bool,), type(None): (type(None),)
+}  # fmt: skip
+_WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false", type(None): "nothing"}
+# Escapes of lone surrogates, which are no characters: what holds one can be neither hashed nor printed.
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_shown = reprlib.Repr()
+_shown.maxstring = _shown.maxother = _shown.maxlong = 60
+
+
+@dataclass(frozen=True)
+class Within:
+    """The least and the most that a number may be."""
+
+    least: float
+    most: float
+
+
+# Marks a field whose owner checks its values, in words of its own.
+OWN = "checked by its owner"
+# Seeds are taken by their lowest 64 bits.
+Seed = Annotated[int, Within(-(2**64), 2**64)]
+# What is counted through as 64 bits of a signed number, with room to add and multiply.
+Count = Annotated[int, Within(0, 2**60)]
+
+
+def shown(value: Any) -> str:
+    """A value as a message quotes it: not more than a line of it."""
+    return _shown.repr(value)
+
+
+def parse_json(text: str | bytes, what: str, error: type[GristmillError] = ConfigError) -> Any:
+    """The value of a JSON text. A key that is there twice, NaN, and text that is no Unicode are errors too."""
+    try:
+        text = text.decode("utf-8") if isinstance(text, bytes) else text
+        value = json.loads(text, object_pairs_hook=_each_once, parse_constant=_no_number)
+        if _SURROGATE.search(text):
+            json.dumps(value, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as problem:  # a decoding error, or a number of 5,000 digits, is a ValueError
+        raise error(f"{what} cannot be read as JSON: {problem}.") from problem
+    return value
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the key {shown(next(name for name in names if names.count(name) > 1))} is there twice")
+    return values
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no number")
+
+
+def check_kinds(
+    values: Mapping[str, Any], kinds: Mapping[str, Any], where: str, error: type[GristmillError] = ConfigError
+) -> None:
+    """Refuse a value that is not of the kind that its key asks for; keys that are not there are the caller's affair."""
+    for key, kind in kinds.items():
+        if key in values and not fits(values[key], kind):
+            raise error(f"{where}: {key} cannot be {shown(values[key])}: it is {spelt(kind)}.")
+
+
+def check_there(values: Any, keys: Sequence[str], where: str, error: type[GristmillError] = ConfigError) -> None:
+    """Refuse what is no mapping, and one that lacks a key."""
+    where = where[:1].upper() + where[1:]
+    if not isinstance(values, Mapping):
+        raise error(f"{where} must be a mapping, not {type(values).__name__}.")
+    for key in keys:
+        if key not in values:
+            raise error(f"{where} lacks {key!r}.")
+
+
+@functools.cache
+def kinds_of(cls: Any) -> dict[str, Any]:
+    """The kinds of a dataclass's fields."""
+    return typing.get_type_hints(cls, include_extras=True)
+
+
+def fits(value: Any, kind: Any) -> bool:
+    """Whether a value is of a kind; kinds that are not plain (classes of ours) are left to those who make them."""
+    origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    if origin is Annotated:
+        return _fits_marked(value, parts[0], parts[1:])
+    if origin in (typing.Union, types.UnionType):
+        return any(fits(value, part) for part in parts)
+    if origin is Literal:
+        return any(type(value) is type(part) and value == part for part in parts)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return isinstance(value, Mapping) and all(fits(k, parts[0]) and fits(v, parts[1]) for k, v in value.items())
+    if isinstance(origin, type) and issubclass(origin, Sequence):
+        return _fits_list(value, parts)
+    return kind not in _PLAIN or (_is_plain(value, kind) and not _is_wide(value))
+
+
+def _fits_marked(value: Any, kind: Any, marks: Sequence[Any]) -> bool:
+    if OWN in marks:
+        return True
+    bounds = [mark for mark in marks if isinstance(mark, Within)]
+    return _is_plain(value, kind) and all(bound.least <= value <= bound.most for bound in bounds)
+
+
+def _fits_list(value: Any, kinds: Sequence[Any]) -> bool:
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+        return False
+    if len(kinds) == 1 or kinds[1] is ...:
+        return all(fits(item, kinds[0]) for item in value)
+    return len(value) == len(kinds) and all(map(fits, value, kinds))
+
+
+def _is_plain(value: Any, kind: Any) -> bool:
+    """True is no number; NaN and infinity are none either."""
+    if isinstance(value, bool):
+        return kind is bool
+    if isinstance(value, float) and not math.isfinite(value):
+        return False
+    return isinstance(value, _PLAIN[kind])
+
+
+def _is_wide(value: Any) -> bool:
+    """Whether a whole number needs more than 64 bits."""
+    return isinstance(value, int) and not -(2**63) <= value < 2**63
+
+
+def spelt(kind: Any) -> str:
+    """A kind in a user's words."""
+    origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    if origin is Annotated:
+        bounds = [f"{bound.least:,} to {bound.most:,}" for bound in parts[1:] if isinstance(bound, Within)]
+        return f"{spelt(parts[0])} from {' and '.join(bounds)}" if bounds else spelt(parts[0])
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(dict.fromkeys(map(spelt, parts)))
+    if origin is Literal:
+        return " or ".join(map(repr, parts))
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return f"a mapping of names to {spelt(parts[1])}"
+    if isinstance(origin, type) and issubclass(origin, Sequence):
+        return f"a list, each entry {spelt(parts[0])}"
+    return _WORDS.get(kind, "a value" if kind is Any else "a mapping")
