@@ -56,7 +56,7 @@ shuffle: false            # the order of documents in the store; a loader shuffl
 
 store:
   tokens_per_shard: 100000000
-  val_fraction: 0.005     # share of documents held out, chosen by their content
+  val_fraction: 0.005     # share of documents held out by their content; of few or large ones, of the text
   compression: none       # or zstd, for stores that are read over a slow disk
 
 on_error: raise           # or skip: count what cannot be read, and report it

@@ -230,7 +230,7 @@ class _Preparation:
         pipeline.check_ids()
         pipeline.dedup()
         pipeline.tokenize(self._tokenizer)
-        splits = pipeline.write(self._root, self._tokenizer.dtype.name)
+        splits = pipeline.write(self._root, self._tokenizer)
         pipeline.write_account(self._root, keep_texts=self._options.keep_dropped)
         self._check_not_empty(pipeline, splits, files)
         _write_inputs(self._root, files)
@@ -250,11 +250,8 @@ class _Preparation:
             self._progress.note(f"{funnel.ignored:,} members of tar files hold no text and were left out.")
         for warning in funnel.warnings([rule.name for rule in self._recipe.filters]):
             self._progress.note(warning)
-        fraction = self._recipe.store.val_fraction
-        for split in SPLITS:
-            if not splits[split]:
-                count = funnel.documents("train" if split == "val" else "val")
-                self._progress.note(f"The split {split!r} is empty: val_fraction is {fraction} of {count:,} documents.")
+        if pipeline.split:
+            self._progress.note(pipeline.split.note(self._recipe.store.val_fraction))
 
     def _manifest(self, pipeline: Pipeline, splits: dict[str, list[ShardEntry]]) -> Manifest:
         from gristmill.store.seekable import library_versions
@@ -266,6 +263,7 @@ class _Preparation:
             vocab_size=tokenizer.vocab_size,
             tokenizer={"name": Path(tokenizer.name).name, "fingerprint": tokenizer.fingerprint},
             splits=splits,
+            split=pipeline.split.content if pipeline.split else {},
             recipe=pipeline.recipe_content,
             funnel=pipeline.funnel.rows(),
             versions={

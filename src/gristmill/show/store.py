@@ -18,8 +18,9 @@ def show_store(path: Path, open_store: Callable[..., Store], *, as_json: bool) -
     splits = {split: open_store(root / split) for split in SPLITS if split in values["splits"]}
     figures = {name: _split_figures(store) for name, store in splits.items()}
     if as_json:
-        kept = ("dtype", "eos", "vocab_size", "tokenizer", "recipe", "funnel", "versions")
+        kept: tuple[str, ...] = ("dtype", "eos", "vocab_size", "tokenizer", "recipe", "funnel", "versions")
         compression = values.get("compression", "none")
+        kept += ("split",) if "split" in values else ()
         print_json(
             {"path": str(root), "splits": figures, "compression": compression, **{key: values[key] for key in kept}}
         )

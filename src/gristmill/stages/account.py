@@ -78,12 +78,8 @@ class Funnel:
         """Documents that rules dropped, those without a text included."""
         return sum(step.reasons.total() for steps in self._steps.values() for step in steps.values())
 
-    def documents(self, split: str) -> int:
-        """Documents of all sources in a split."""
-        return sum(counts["documents"] for (name, _), counts in self._splits.items() if name == split)
-
-    def mix(self, parts: Sequence[Mapping[str, Any]], ends: Sequence[Mapping[str, Any]]) -> None:
-        """What a mix took of each source, and what of it is in each split."""
+    def end(self, parts: Sequence[Mapping[str, Any]], ends: Sequence[Mapping[str, Any]]) -> None:
+        """What a mix took of each source, if there is one, and what of it is in each split."""
         self._mix = [{"stage": "mix", **part} for part in parts]
         self._ends = {(row["split"], row["source"]): Counter({unit: row[unit] for unit in _UNITS}) for row in ends}
 

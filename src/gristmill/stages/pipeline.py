@@ -30,13 +30,14 @@ from gristmill.stages.lines import LinesJob, TrimJob
 from gristmill.stages.order import MixOrder, Share, mixed, shares, shuffled
 from gristmill.stages.shards import ShardJob, plan_shards
 from gristmill.stages.sign import SignJob
+from gristmill.stages.split import Held, ValSplit, stands, take_val, write_split
 from gristmill.stages.tokens import Encoding, TokensJob, encoded_schema, keep_tokenizer
 from gristmill.stages.work import UNITS_A_SOURCE, WORK, Done, Job, complete, read_marker
 from gristmill.store.manifest import SPLITS, ShardEntry
 
 # How wide steps are called while they run; what a query has done of its work cannot be known.
 _SAID = {"id": "checking ids", "exact": "finding equal documents", "near": "finding near duplicates",
-         "evidence": "naming duplicates", "layout": "ordering documents",
+         "evidence": "naming duplicates", "layout": "ordering documents", "split": "taking val from few documents",
          "saved-index": "saving the index"}  # fmt: skip
 
 # What the tables of wide rules tell beside the document that stays.
@@ -82,6 +83,7 @@ class Pipeline:
     pieces: list[Piece] = field(default_factory=list)
     drops: list[Drops] = field(default_factory=list)
     applied: list[Drops] = field(default_factory=list)
+    split: ValSplit | None = None
     curated: list[Path] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -241,14 +243,15 @@ class Pipeline:
                           **piece.place(self.work / "tokens")) for piece in self.pieces]  # fmt: skip
         self._move(jobs, "tokenising")
 
-    def write(self, root: Path, dtype: str) -> dict[str, list[ShardEntry]]:
+    def write(self, root: Path, tokenizer: Tokenizer) -> dict[str, list[ShardEntry]]:
         """The shards of both splits."""
-        files, upstream = self._layout()
-        if self.recipe.mix:
-            self._count_mix(files)
+        files, upstream = self._divide(*self._layout(), tokenizer)
+        if self.recipe.mix or self.split:
+            self._count_ends(files)
         planned = plan_shards(files, self.recipe.store.tokens_per_shard)
         folders = (self.work / "tokens", root / WORK / "shards")
-        jobs = [ShardJob(root, split, number, tuple(ranges), upstream, dtype, self.recipe.store.compression, *folders)
+        kind = (tokenizer.dtype.name, tokenizer.eos, self.recipe.store.compression)
+        jobs = [ShardJob(root, split, number, tuple(ranges), upstream, *kind, *folders)
                 for split, number, ranges in planned]  # fmt: skip
         done = complete(self.engine, jobs, self.progress, "writing shards", "shards")
         entries: dict[str, list[ShardEntry]] = {split: [] for split in SPLITS}
@@ -285,6 +288,16 @@ class Pipeline:
         path, name = self._wide("layout", depends, self._mix if self.recipe.mix else self._shuffle)
         return [path], name
 
+    def _divide(self, files: list[Path], upstream: str, tokenizer: Tokenizer) -> tuple[list[Path], str]:
+        """The same documents; where hashes cannot give val its share of them, with other splits, one cut in two."""
+        held, fields = Held(self.recipe.store.val_fraction, self.recipe.seed), self.recipe.fields
+        if not held.fraction or stands(files, held):
+            return files, upstream
+        split = self.split = take_val(files, self.work / "tokens", held, tokenizer)
+        path, name = self._wide("split", [upstream, split.bound, split.content],
+                                lambda out: write_split(files, split, held, fields, out))  # fmt: skip
+        return [path], name
+
     def _shuffle(self, out: Path) -> None:
         shuffled(self.engine, self._texts(), out)
 
@@ -294,17 +307,17 @@ class Pipeline:
         order = MixOrder(mix.unit, self.recipe.shuffle, self.recipe.seed, encoded_schema(self.recipe.fields).names)
         mixed(self.engine, self._texts(), self.shares(), order, out)
 
-    def _count_mix(self, layout: Sequence[Path]) -> None:
-        """Tell the funnel what the mix took, and how often each source is in it."""
+    def _count_ends(self, layout: Sequence[Path]) -> None:
+        """Tell the funnel what each split has of a source, what a mix took of it, and how often it is in it."""
         import pyarrow.parquet as pq
 
         sql = """SELECT source, CASE WHEN val THEN 'val' ELSE 'train' END AS split, COUNT(*) AS documents,
                  CAST(SUM(bytes) AS BIGINT) AS bytes, CAST(SUM(length) AS BIGINT) AS tokens
                  FROM layout GROUP BY source, val ORDER BY source, val"""
-        out = self.work / "mix-counts.parquet"
+        out = self.work / "split-counts.parquet"
         self.engine.query(sql, {"layout": layout}, out)
         ends = pq.read_table(out).to_pylist()
-        self.funnel.mix([_share_facts(share, ends) for share in self.shares()], ends)
+        self.funnel.end([_share_facts(share, ends) for share in self.shares()] if self.recipe.mix else [], ends)
 
     def shares(self) -> list[Share]:
         """What the recipe's mix takes of each source."""

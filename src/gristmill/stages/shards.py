@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # Tokens gathered at a time: 64 MiB at most, of whole documents.
 _CHUNK_TOKENS = 1 << 24
-_PLACES = ("doc", "bytes", "unit", "start", "length", "val", "shuffle")
+_PLACES = ("doc", "bytes", "unit", "start", "length", "val", "shuffle", "cut")
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,7 @@ class ShardJob:
     ranges: tuple[Range, ...]
     upstream: str
     dtype: str
+    eos: int
     compression: str
     tokens: Path
     folder: Path
@@ -127,7 +128,7 @@ class ShardJob:
     def depends(self) -> Any:
         rows = [(part.file.name, part.first, part.stop) for part in self.ranges]
         packed = library_versions() if self.compression == "zstd" else {}
-        return ["shard", self.split, self.number, rows, self.upstream, self.dtype, packed]
+        return ["shard", self.split, self.number, rows, self.upstream, self.dtype, self.eos, packed]
 
     def __call__(self) -> Facts:
         writer = ShardWriter(self.root, self._name, check_dtype(self.dtype))
@@ -135,7 +136,9 @@ class ShardJob:
             for table in self._tables():
                 lengths = table.column("length").to_numpy()
                 kept = [name for name in table.column_names if name not in _PLACES]
-                writer.add(gather(self.tokens, table, np.dtype(self.dtype)), lengths, table.select(kept))
+                tokens = gather(self.tokens, table, np.dtype(self.dtype))
+                _end_cut_documents(tokens, table, self.eos)
+                writer.add(tokens, lengths, table.select(kept))
             return vars(writer.finish())
         finally:
             writer.abandon()
@@ -185,3 +188,9 @@ def gather(folder: Path, table: pa.Table, dtype: np.dtype[Any]) -> npt.NDArray[A
             row, size = heads[head], sizes[head]
             out[place[row] : place[row] + size] = tokens[start[row] : start[row] + size]
     return out
+
+
+def _end_cut_documents(tokens: npt.NDArray[Any], table: pa.Table, eos: int) -> None:
+    """Put the EOS over the last token of each document that goes on in the other split."""
+    if "cut" in table.column_names:
+        tokens[(np.cumsum(table.column("length").to_numpy()) - 1)[table.column("cut").to_numpy()]] = eos

@@ -179,8 +179,12 @@ def encoded_schema(fields: Sequence[str]) -> pa.Schema:
 
 def is_val(hashes: Ints, fraction: float, seed: int) -> npt.NDArray[np.bool_]:
     """Whether documents with these content hashes belong to val: equal texts always fall on the same side."""
-    places = _mixed(hashes, derive_key(seed, "val")) >> np.uint64(11)
-    return np.asarray(places < np.uint64(int(fraction * 2**53)))
+    return np.asarray(val_places(hashes, seed) >> np.uint64(11) < np.uint64(int(fraction * 2**53)))
+
+
+def val_places(hashes: Ints, seed: int) -> npt.NDArray[np.uint64]:
+    """The order in which documents with these content hashes are held out: a number of 64 bits each."""
+    return _mixed(hashes, derive_key(seed, "val"))
 
 
 def _keys(docs: Ints, key: int) -> Ints:

@@ -18,8 +18,8 @@ from gristmill.core.seal import SUM, is_sealed, sealed
 MANIFEST = "manifest.json"
 VERSION = 1
 SPLITS = ("train", "val")
-_KEYS = {"gristmill_store", "dtype", "eos", "vocab_size", "tokenizer", "compression", "splits", "recipe", "funnel",
-         "versions", SUM}  # fmt: skip
+_KEYS = {"gristmill_store", "dtype", "eos", "vocab_size", "tokenizer", "compression", "splits", "split", "recipe",
+         "funnel", "versions", SUM}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,10 @@ class ShardEntry:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The content of a store; nothing in it depends on time, host, workers or absolute paths."""
+    """The content of a store; nothing in it depends on time, host, workers or absolute paths.
+
+    `split` says how val was taken where the hashes of documents could not give it its share.
+    """
 
     dtype: str
     eos: int
@@ -50,6 +53,7 @@ class Manifest:
     recipe: dict[str, Any] = field(default_factory=dict)
     funnel: list[dict[str, Any]] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=dict)
+    split: dict[str, Any] = field(default_factory=dict)
 
     @property
     def compression(self) -> str:
@@ -72,6 +76,7 @@ class Manifest:
             "tokenizer": self.tokenizer,
             **({} if self.compression == "none" else {"compression": self.compression}),
             "splits": {name: _split(shards) for name, shards in self.splits.items()},
+            **({"split": self.split} if self.split else {}),
             "recipe": self.recipe,
             "funnel": self.funnel,
             "versions": self.versions,
@@ -125,7 +130,7 @@ def load_manifest(root: Path) -> Manifest:
     try:
         splits = {name: [ShardEntry(**shard) for shard in split["shards"]] for name, split in values["splits"].items()}
         keys = ("dtype", "eos", "vocab_size", "tokenizer", "recipe", "funnel", "versions")
-        return Manifest(splits=splits, **{key: values[key] for key in keys})
+        return Manifest(splits=splits, split=values.get("split", {}), **{key: values[key] for key in keys})
     except (KeyError, TypeError) as error:
         raise StoreError(f"{root / MANIFEST} is damaged: {error}.") from error
 
