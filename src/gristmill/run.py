@@ -22,7 +22,8 @@ from gristmill.core.errors import ConfigError, SourceError
 from gristmill.core.paths import atomic_file, disk_errors, write_atomic
 from gristmill.core.progress import Progress, Quiet
 from gristmill.core.sizes import parse_size
-from gristmill.order.plan import Plan, read_plan
+from gristmill.order.plan import Plan
+from gristmill.order.plan_json import read_plan
 from gristmill.recipe import MixOptions, Recipe, SourceOptions, read_recipe
 from gristmill.sources.base import Format, InputFile, Mishaps, expand
 from gristmill.sources.units import Unit, cut_units, read_unit
@@ -363,7 +364,7 @@ def _pinned_store(plan: Path, name: str, pin: Mapping[str, Any]) -> Store:
 
 def _pinned_place(plan: Path, name: str, path: str) -> Path:
     for place in (Path(path), plan.parent / path):
-        if place.exists():
+        if os.path.exists(place):  # False also for what no file can be called
             return place
     raise ConfigError(
         f"The plan {plan} reads its source {name!r} from {path}, which does not exist: bring it back, or "

@@ -59,7 +59,7 @@ def parse_json(text: str | bytes, what: str, error: type[GristmillError] = Confi
         if _SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as problem:  # a decoding error, or a number of 5,000 digits, is a ValueError
-        raise error(f"{what} cannot be read as JSON: {problem}.") from problem
+        raise error(f"{what} is not JSON that can be used: {problem}.") from problem
     return value
 
 
