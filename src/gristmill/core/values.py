@@ -86,7 +86,6 @@ def check_kinds(
 
 def check_there(values: Any, keys: Sequence[str], where: str, error: type[GristmillError] = ConfigError) -> None:
     """Refuse what is no mapping, and one that lacks a key."""
-    where = where[:1].upper() + where[1:]
     if not isinstance(values, Mapping):
         raise error(f"{where} must be a mapping, not {type(values).__name__}.")
     for key in keys:

@@ -38,11 +38,11 @@ def read_plan(text: str) -> dict[str, Any]:
         version = shown(values["gristmill_plan"])
         raise ConfigError(f"The plan has version {version}; this software reads {PLAN_VERSION}.")
     check_keys(values, set(_KINDS), "the plan")
-    check_there(values, _NEEDED, "the plan")
-    check_there(values["sources"], (), "the plan's sources")
+    check_there(values, _NEEDED, "The plan")
+    check_there(values["sources"], (), "The plan's sources")
     for name, pin in values["sources"].items():
-        _check_pin(pin, f"the plan's source {name!r}")
-    check_kinds(values, _KINDS, "the plan")
+        _check_pin(pin, f"The plan's source {name!r}")
+    check_kinds(values, _KINDS, "The plan")
     if "sum" in values and values["sum"] != _sum(values):
         raise ConfigError(
             "The plan is not as it was written: its values do not have the sum that it names. Bring it back, or make "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -12,6 +13,7 @@ import xxhash
 
 from gristmill.core.errors import ConfigError, StoreError, did_you_mean
 from gristmill.core.hashing import hash64
+from gristmill.core.values import shown
 
 DTYPES = ("uint8", "uint16", "uint32", "uint64")
 SUM_BLOCK = 1 << 20
@@ -19,6 +21,9 @@ MAX_SEQUENCE = 2**31 - 1
 COMPRESSIONS = ("none", "zstd")
 COMPRESSED_SUFFIX = ".zst"
 FRAME_TOKENS = 65_536
+
+# numpy reads more than names into a dtype: fields, shapes, quotients of times.
+_DTYPE = re.compile(r"[<>|=]?[A-Za-z]+\d{0,3}")
 
 IDX_MAGIC = b"MMIDIDX\0\0"
 IDX_HEADER = 34
@@ -50,9 +55,11 @@ def beside(path: str, suffix: str) -> str:
 def check_dtype(dtype: str) -> np.dtype[Any]:
     """A token dtype by name; big-endian, floating and unknown ones are refused."""
     try:
+        if isinstance(dtype, str) and not _DTYPE.fullmatch(dtype):
+            raise TypeError(dtype)
         found = np.dtype(dtype)
     except TypeError:
-        raise ConfigError(f"Unknown dtype {dtype!r}{did_you_mean(str(dtype), DTYPES)}.") from None
+        raise ConfigError(f"Unknown dtype {shown(dtype)}{did_you_mean(str(dtype), DTYPES)}.") from None
     if found.kind not in "ui" or found.byteorder == ">":
         raise ConfigError(f"Tokens are little-endian integers, not {found}.")
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gristmill.core.errors import ConfigError, StoreError
+from gristmill.core.values import shown
 from gristmill.store.files import Files, joined, make_files
 from gristmill.store.format import COMPRESSED_SUFFIX, IDX_HEADER, IdxHeader, check_dtype, read_idx_header
 from gristmill.store.manifest import MANIFEST, SPLITS, read_manifest
@@ -122,16 +124,11 @@ def open_split(root: Path, split: str) -> Store:
 
 def _open_split(root: Path, split: str) -> Opened:
     values = read_manifest(root)
-    try:
-        shards = values["splits"][split]["shards"]
-        rows = [
-            (s["path"], 0, s["tokens"], s["documents"], s["checksum"], s.get("compressed_bytes", 0)) for s in shards
-        ]
-        facts = StoreFacts(
-            str(root / split), values["dtype"], values["eos"], True, "idx", tokenizer=str(root / TOKENIZER)
-        )
-    except (KeyError, TypeError) as error:
-        raise StoreError(f"{root / MANIFEST} is damaged: it lacks {error}.") from error
+    if split not in values["splits"]:
+        raise StoreError(f"{root / MANIFEST} is damaged: it has no split {split!r}.")
+    shards = values["splits"][split]["shards"]
+    rows = [(s["path"], 0, s["tokens"], s["documents"], s["checksum"], s.get("compressed_bytes", 0)) for s in shards]
+    facts = StoreFacts(str(root / split), values["dtype"], values["eos"], True, "idx", tokenizer=str(root / TOKENIZER))
     return make_files(root, rows), facts
 
 
@@ -160,21 +157,34 @@ def _foreign(path: Path, header: int, tokens: int, documents: int, facts: dict[s
 
 
 def _open_npy(path: Path, dtype: str | None, eos: int | None) -> Opened:
+    shape, by_column, found, header = _npy_header(path)
+    check_dtype(found.str)
+    if dtype is not None and check_dtype(dtype) != found:
+        raise ConfigError(f"{path} says in its header that its dtype is {found}, not {dtype}.")
+    if by_column and len(shape) > 1:
+        raise ConfigError(f"{path} is stored by columns: its tokens are not a stream.")
+    count = math.prod(shape)
+    size = path.stat().st_size
+    if size != header + count * found.itemsize:
+        expected = header + count * found.itemsize
+        raise StoreError(f"{path} has {size:,} bytes, {expected:,} were expected: it was cut off; restore it.")
+    return _foreign(path, header, count, -1, {"dtype": found.name, "eos": eos, "boundary": _by_eos(eos)})
+
+
+def _npy_header(path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    """Shape, whether by columns, dtype, and the bytes before the first token."""
     try:
         with open(path, "rb") as file:
             version = np.lib.format.read_magic(file)
             read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
             shape, by_column, found = read(file)
-            header = file.tell()
-    except ValueError as error:
+            if any(not isinstance(size, int) or size < 0 for size in shape):
+                raise ValueError(f"shape is not valid: {shown(shape)}")
+            return shape, by_column, found, file.tell()
+    except OSError:
+        raise
+    except Exception as error:  # the header is a Python expression, and its reader raises whatever Python's own does
         raise StoreError(f"{path} begins as a .npy file, but its header is damaged: {error}.") from error
-    check_dtype(found.str)
-    if dtype is not None and np.dtype(dtype) != found:
-        raise ConfigError(f"{path} says in its header that its dtype is {found}, not {dtype}.")
-    if by_column and len(shape) > 1:
-        raise ConfigError(f"{path} is stored by columns: its tokens are not a stream.")
-    count = int(np.prod(shape))
-    return _foreign(path, header, count, -1, {"dtype": found.name, "eos": eos, "boundary": _by_eos(eos)})
 
 
 def _open_llm_c(path: Path, head: bytes, eos: int | None) -> Opened:
