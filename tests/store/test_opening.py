@@ -155,6 +155,13 @@ def test_a_missing_dtype_is_asked_for_with_an_example(tmp_path: Path, make_bare:
         open_store(make_bare(tmp_path / "x.bin", DOCUMENTS))
 
 
+def test_a_file_that_does_not_tell_its_dtype_takes_it_from_those_beside_it(tmp_path: Path) -> None:
+    np.arange(1000, dtype=np.uint32).tofile(tmp_path / "long.bin")
+    np.arange(5, dtype=np.uint32).tofile(tmp_path / "short.bin")
+    store = open_store([tmp_path / "short.bin", tmp_path / "long.bin"])
+    assert store.dtype == np.uint32 and store.tokens(0, 6).tolist() == [0, 1, 2, 3, 4, 0]
+
+
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="does not exist"):
         open_store(tmp_path / "x.bin", dtype="uint16")
