@@ -1,7 +1,7 @@
 """Start at any scale: how long a store of 10,000 shards, 10^12 tokens and 10^8 documents takes to begin.
 
-The tokens are sparse files (2 TB by their sizes, nothing on disk); `.idx`, `.ids` and `.docs.parquet` are real (about
-4 GB, made once in benchmarks/data/scale). Each figure is taken in a fresh process, with imports counted apart.
+The tokens are sparse files (2 TB by their sizes, nothing on disk); what lies beside them is real, sums included (about
+5 GB, made once in benchmarks/data/scale). Each figure is taken in a fresh process, with imports counted apart.
 
     python benchmarks/scale.py                 make the store if need be, measure, write benchmarks/results/scale.*
     python benchmarks/scale.py --shards 200    the same, smaller
@@ -10,6 +10,7 @@ The tokens are sparse files (2 TB by their sizes, nothing on disk); `.idx`, `.id
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import subprocess
 import sys
@@ -33,7 +34,9 @@ def make_shard(root: str, shard: int) -> dict[str, Any]:
     """One shard with sparse tokens and real side files; returns its row of the manifest."""
     import pyarrow as pa
 
-    from gristmill.store.writer import document_table, write_side_files
+    from gristmill.store.blocks import BLOCK
+    from gristmill.store.format import SUM_BLOCK
+    from gristmill.store.writer import TokenSums, document_table, write_side_files
 
     rng = np.random.default_rng(shard)
     cuts = np.sort(rng.choice(TOKENS_PER_SHARD - 1, DOCUMENTS_PER_SHARD - 1, replace=False)) + 1
@@ -43,17 +46,22 @@ def make_shard(root: str, shard: int) -> dict[str, Any]:
         "source": pa.array(["scale"] * DOCUMENTS_PER_SHARD),
     }
     path = Path(root) / "train" / f"shard-{shard:05d}.bin"
-    write_side_files(path, lengths, document_table([pa.table(rows)], lengths), np.empty(0, "<u8"), "uint16")
+    sums = TokenSums(2 * TOKENS_PER_SHARD, *(sums_of_zeros(block) for block in (SUM_BLOCK, BLOCK)))
+    made = write_side_files(path, lengths, document_table([pa.table(rows)], lengths), sums, "uint16")
     with open(path, "wb") as file:
         file.truncate(2 * TOKENS_PER_SHARD)
-    return {
-        "path": f"train/{path.name}",
-        "tokens": TOKENS_PER_SHARD,
-        "documents": DOCUMENTS_PER_SHARD,
-        "checksum": f"{shard:032x}",
-        "idx_checksum": "",
-        "rows_checksum": "",
-    }
+    entry = made.entry(f"train/{path.name}", TOKENS_PER_SHARD, DOCUMENTS_PER_SHARD)
+    return {**vars(entry), "checksum": f"{shard:032x}"}
+
+
+@functools.cache
+def sums_of_zeros(block: int) -> Any:
+    """The sums of the tokens of a shard, block by block."""
+    from gristmill.store.format import block_sums
+
+    whole, rest = divmod(2 * TOKENS_PER_SHARD, block)
+    sums = [block_sums(np.zeros(size, np.uint8), block) for size in (block, rest)]
+    return np.concatenate([np.repeat(sums[0], whole), sums[1]])
 
 
 def make_store(root: Path, shards: int) -> None:

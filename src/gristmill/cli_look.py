@@ -66,10 +66,15 @@ def add_verify(commands: Any) -> None:
 
 def _run_verify(chosen: argparse.Namespace) -> int:
     from gristmill.show.terminal import print_json
+    from gristmill.store.manifest import MANIFEST, read_manifest
     from gristmill.store.verify import verify
 
+    path = Path(chosen.path)
     with progress_bar(chosen) as bar:
-        verdict = verify(chosen.path, progress=bar)
+        root = path if (path / MANIFEST).exists() else path.parent
+        splits = read_manifest(root)["splits"] if (root / MANIFEST).exists() else {}
+        bar.start("verifying", sum(split["tokens"] for split in splits.values()))
+        verdict = verify(path, bar.advance)
     if chosen.json:
         print_json(vars(verdict))
     else:

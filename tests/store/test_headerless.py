@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gristmill as gm
-from gristmill.store.headerless import find_dtype
+from gristmill.store.headerless import find_dtype, open_tokens
 from gristmill.tokenize.tokenizer import load_tokenizer
 
 TEXT = "\n".join(pydoc_data.topics.topics.values())
@@ -32,7 +32,7 @@ def saved(path, tokens, dtype):
 def test_real_tokens_tell_their_dtype(tmp_path, ids, tokenizer, dtype, found):
     path = saved(tmp_path / "tokens.bin", ids[tokenizer], dtype)
     assert find_dtype(path) == found
-    store = gm.open(path)
+    store = open_tokens(path)
     assert np.array_equal(store.tokens(0, store.num_tokens), ids[tokenizer])
 
 
@@ -64,8 +64,8 @@ def test_text_in_single_bytes_is_asked_about(tmp_path):
     path = tmp_path / "text.bin"
     path.write_bytes(TEXT.encode())
     with pytest.raises(gm.ConfigError, match=r'text.bin has no header.*say dtype="uint16"'):
-        gm.open(path)
-    assert gm.open(path, dtype="uint8").num_tokens == len(TEXT.encode())
+        open_tokens(path)
+    assert open_tokens(path, dtype="uint8").num_tokens == len(TEXT.encode())
 
 
 def test_the_whole_range_of_uint16_and_a_few_tokens_are_asked_about(tmp_path):
@@ -76,16 +76,16 @@ def test_the_whole_range_of_uint16_and_a_few_tokens_are_asked_about(tmp_path):
 
 def test_headers_and_indices_speak_for_themselves(tmp_path, ids, make_documents, make_bare):
     np.save(tmp_path / "real.npy", ids["gpt2"].astype("int32"))
-    assert gm.open(tmp_path / "real.npy").dtype == np.int32
+    assert open_tokens(tmp_path / "real.npy").dtype == np.int32
     bare = make_bare(tmp_path / "megatron.bin", make_documents(), idx=True)
-    assert gm.open(bare).dtype == np.uint16
+    assert open_tokens(bare).dtype == np.uint16
 
 
 def test_a_list_is_one_store_and_a_missing_or_empty_file_is_named(tmp_path, ids):
     paths = [saved(tmp_path / f"{i}.bin", ids["gpt2"], "uint16") for i in range(3)]
-    assert gm.open(paths).num_tokens == 3 * len(ids["gpt2"])
+    assert open_tokens(paths).num_tokens == 3 * len(ids["gpt2"])
     with pytest.raises(gm.ConfigError, match=r"nothing\.bin does not exist"):
-        gm.open(tmp_path / "nothing.bin")
+        open_tokens(tmp_path / "nothing.bin")
     (tmp_path / "empty.bin").touch()
     with pytest.raises(gm.StoreError, match="is empty"):
-        gm.open(tmp_path / "empty.bin")
+        open_tokens(tmp_path / "empty.bin")

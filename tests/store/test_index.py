@@ -1,5 +1,6 @@
 """The pack index: whole documents, nothing lost, bounded, built once."""
 
+import json
 import multiprocessing
 import os
 
@@ -8,7 +9,8 @@ import pytest
 
 import gristmill as gm
 from gristmill.order.pack import RANGE_DOCUMENTS, pack_range
-from gristmill.store.index import index_path
+from gristmill.store.format import write_idx
+from gristmill.store.index import index_path, layout
 from gristmill.testing import random_documents, tiny_store
 
 
@@ -129,6 +131,56 @@ def test_a_damaged_index_is_refused(store, damage):
     fresh = gm.open([store.files.path(i) for i in range(3)], dtype="uint16", eos=256)
     with pytest.raises(gm.StoreError, match="gristmill index --force"):
         fresh.pack_index(16)
+
+
+def all_pieces(store, shards):
+    index = store.pack_index(16)
+    return index.pieces_of(np.arange(index.bins_in(shards)))
+
+
+def test_any_changed_byte_of_an_index_is_found_by_whoever_reads_it(store):
+    """The whole file is read below: every bin, and every document's."""
+    path = gm.index(store, seq_len=16)
+    data, files = path.read_bytes(), [store.files.path(i) for i in range(3)]
+    for at in [*range(40), *range(300, len(data), 97)]:
+        path.write_bytes(data[:at] + bytes([data[at] ^ (1 << at % 8)]) + data[at + 1 :])
+        with pytest.raises(gm.StoreError, match="gristmill index --force"):
+            all_pieces(gm.open(files, dtype="uint16", eos=256), 3)
+
+
+OLD_INDEX_DAMAGE = [("range_docs", 1, 2**40), ("range_bins", 1, 10**6), ("range_pieces", 0, -1), ("shard_ranges", 2, 9),
+                    ("order", 5, 2**31), ("piece_starts", 3, 2**31), ("full_before", 7, 2**31)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "at", "value"), OLD_INDEX_DAMAGE)
+def test_an_index_without_sums_still_opens_and_its_values_are_checked(store, monkeypatch, name, at, value):
+    path = gm.index(store, seq_len=16)
+    index, pieces = store.pack_index(16), all_pieces(store, 3)
+    data = bytearray(path.read_bytes())
+    header = {key: item for key, item in index.header.items() if key != "tables"}
+    text = json.dumps(header).encode()
+    data[:4096] = (b"GMPACK\0\1" + len(text).to_bytes(8, "little") + text).ljust(4096, b"\0")
+    path.write_bytes(bytes(data))
+    files = [store.files.path(i) for i in range(3)]
+    for found, expected in zip(all_pieces(gm.open(files, dtype="uint16", eos=256), 3), pieces, strict=True):
+        assert (found == expected).all()
+    place, kind, _ = layout(header["documents"], header["ranges"], header["shards"])[name]
+    place += at * np.dtype(kind).itemsize
+    data[place : place + np.dtype(kind).itemsize] = np.array([value], kind).tobytes()
+    path.write_bytes(bytes(data))
+    monkeypatch.setattr("gristmill.store.index.shard_sum", lambda columns, bins: int(index._shard_sums[0]))
+    with pytest.raises(gm.StoreError, match="gristmill index --force"):
+        all_pieces(gm.open(files, dtype="uint16", eos=256), 1)
+
+
+def test_an_index_that_was_made_of_other_boundaries_is_refused_by_the_loader(tmp_path, make_bare):
+    path = make_bare(tmp_path / "a.bin", [[1] * (5 + 11 * i) for i in range(9)], idx=True)
+    gm.index(gm.open(path), seq_len=16)
+    with open(path.with_suffix(".idx"), "wb") as file:
+        write_idx(file, np.array([6 + 11 * i for i in reversed(range(9))]), "uint16")
+    plan = gm.Plan({"a": gm.open(path, eos=2)}, seq_len=16, batch_size=1, options=gm.PlanOptions(cut="pack"))
+    with pytest.raises(gm.StoreError, match=r"does not fit the documents.*gristmill index"):
+        list(gm.Loader(plan, threads=0))
 
 
 def test_equal_stores_give_equal_indices(store, tmp_path):

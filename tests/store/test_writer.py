@@ -70,7 +70,7 @@ def test_bytes_do_not_depend_on_the_batches_that_documents_came_in(tmp_path: Pat
 
 def test_each_shard_is_complete_with_its_side_files(tmp_path: Path) -> None:
     written(tmp_path, []).finish()
-    suffixes = {".bin", ".idx", ".sum", ".docs.parquet", ".ids"}
+    suffixes = {".bin", ".idx", ".sum", ".docs.parquet", ".ids", ".blocks"}
     names = {f"shard-{i:05d}{suffix}" for i in range(3) for suffix in suffixes}
     assert {file.name for file in (tmp_path / "train").iterdir()} == names
 

@@ -15,10 +15,9 @@ T = TypeVar("T")
 def from_mapping(cls: type[T], values: Mapping[str, Any], where: str) -> T:
     """Build the options `cls` from `values`; what is unknown, missing or of another kind is named with `where`."""
     fields = [field for field in dataclasses.fields(cls) if field.init]  # type: ignore[arg-type]
-    sentence = where[:1].upper() + where[1:]
-    check_there(values, (), sentence)
+    check_there(values, (), where)
     check_keys(values, {field.name for field in fields}, where)
-    check_there(values, [field.name for field in fields if _is_needed(field)], sentence)
+    check_there(values, [field.name for field in fields if _is_needed(field)], where)
     check_kinds(values, kinds_of(cls), where)  # type: ignore[arg-type]
     try:
         return cls(**values)

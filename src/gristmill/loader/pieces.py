@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from gristmill.core.errors import StoreError
 from gristmill.order.permute import Ints
 from gristmill.order.phases import Segment
 from gristmill.order.plan import Plan
@@ -63,12 +64,13 @@ def _stretches(plan: Plan, table: Table, segment: Segment, samples: Ints) -> Pie
 
 
 def _documents(table: Table, samples: Ints, seq_len: int) -> Pieces:
-    """pad: one document a row."""
+    """pad: one document a row; an empty one, which foreign files may have, is a row without a piece."""
     first, end = _spans(table, table.doc_bases[samples[:, 0]] + samples[:, 2])
     whole = end - first
     lengths = np.minimum(whole, seq_len)
     rows, zeros = np.arange(len(samples)), np.zeros(len(samples), dtype=np.int64)
-    return Pieces(rows, zeros, first, lengths, whole > seq_len, whole - lengths)
+    pieces = Pieces(rows, zeros, first, lengths, whole > seq_len, whole - lengths)
+    return pieces if lengths.all() else Pieces(*(column[lengths > 0] for column in pieces))
 
 
 def _bins(plan: Plan, table: Table, samples: Ints, seq_len: int) -> Pieces:
@@ -81,6 +83,8 @@ def _bins(plan: Plan, table: Table, samples: Ints, seq_len: int) -> Pieces:
     ends = np.cumsum(lengths)
     row_starts = np.append(0, ends)[np.searchsorted(rows, rows)]
     columns = ends - lengths - row_starts
+    if (lengths < 1).any() or (columns + lengths > seq_len).any():
+        raise StoreError("A pack index does not fit the documents of its store: run `gristmill index --force`.")
     return Pieces(rows, columns, first + start, lengths, start + lengths < whole, np.zeros_like(rows))
 
 

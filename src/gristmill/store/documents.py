@@ -6,14 +6,16 @@ import functools
 import math
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from gristmill.core.errors import StoreError
+from gristmill.store.blocks import BLOCKS_SUFFIX, Sums, head_bytes, read_checked, read_head
 from gristmill.store.files import Files, Ints
-from gristmill.store.format import IDS_HEADER, hash_ids
+from gristmill.store.format import IDS_HEADER, IDS_MAGIC, hash_ids
 from gristmill.store.table import offsets
 
 DOCS_SUFFIX, IDS_SUFFIX = ".docs.parquet", ".ids"
@@ -28,6 +30,7 @@ class NamedDocuments:
         self._files = files
         self._row_group = functools.lru_cache(maxsize=64)(self._read_row_group)
         self._layout = functools.lru_cache(maxsize=1024)(self._read_layout)
+        self._sums = functools.lru_cache(maxsize=16_384)(self._read_sums)
 
     def record(self, shard: int, row: int) -> dict[str, Any]:
         """The row of `.docs.parquet` for one document."""
@@ -44,11 +47,21 @@ class NamedDocuments:
         except OSError as error:
             raise StoreError(f"{path} cannot be opened ({error.strerror}): bring the file back.") from error
         try:
-            return [(i, row) for i, wanted in enumerate(hashes.tolist()) for row in _rows(fd, count, wanted)]
-        except ValueError as error:
-            raise StoreError(f"{path} is damaged ({error}): make the store again.") from error
+            ids = _Ids(fd, path, count, self._sums(shard))
+            return [(i, row) for i, wanted in enumerate(hashes.tolist()) for row in ids.rows(wanted)]
         finally:
             os.close(fd)
+
+    def _read_sums(self, shard: int) -> Sums | None:
+        """The sums of the blocks of a shard's `.ids`; none where an older version made the store."""
+        checksum, path = self._files.blocks_checksum(shard), self._files.sibling(shard, BLOCKS_SUFFIX)
+        if not checksum:
+            return None
+        try:
+            with open(path, "rb") as file:
+                return read_head(file.read(head_bytes(int(self._files.documents[shard]))), checksum, path).ids
+        except OSError as error:
+            raise StoreError(f"{path} cannot be opened ({error.strerror}): bring the file back.") from error
 
     def locate(self, ids: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
         """For each id the (shard, row) of its documents: one bisection a shard, then the id itself is compared."""
@@ -79,27 +92,52 @@ class NamedDocuments:
             return file.read_row_group(group, use_threads=False)
 
 
-def _rows(fd: int, count: int, wanted: int) -> list[int]:
-    """The rows with one hash. Hashes are spread evenly, so one read around the place where it should be is enough."""
-    guess, reach = wanted * count >> 64, 64 + 10 * math.isqrt(count)
-    low, high = max(guess - reach, 0), min(guess + reach, count)
-    known = _read(fd, IDS_HEADER + 8 * low, "<u8", high - low)
-    if count and ((low and known[0] >= wanted) or (high < count and known[-1] <= wanted)):
-        low, known = 0, _read(fd, IDS_HEADER, "<u8", count)
-    first, last = (int(np.searchsorted(known, np.uint64(wanted), side)) for side in _SIDES)
-    if first == last:
-        return []
-    rows: list[int] = _read(fd, IDS_HEADER + 8 * count + 4 * (low + first), "<u4", last - first).tolist()
-    return rows
+@dataclass(frozen=True)
+class _Ids:
+    """An opened `.ids` of `count` documents; what is read is checked by its sum, or at least by its order."""
 
+    fd: int
+    path: str
+    count: int
+    sums: Sums | None
 
-def _read(fd: int, at: int, dtype: str, count: int) -> Hashes:
-    """`count` numbers at byte `at` of a file."""
-    size = np.dtype(dtype).itemsize * count
-    data = os.pread(fd, size, at)
-    if len(data) != size:
-        raise ValueError(f"it ends before byte {at + size:,}")
-    return np.frombuffer(data, dtype)
+    def __post_init__(self) -> None:
+        head = IDS_MAGIC + self.count.to_bytes(8, "little")
+        if os.fstat(self.fd).st_size != IDS_HEADER + 12 * self.count or os.pread(self.fd, IDS_HEADER, 0) != head:
+            raise self._damaged(f"it does not hold {self.count:,} ids")
+
+    def rows(self, wanted: int) -> list[int]:
+        """The rows with one hash. Hashes are spread evenly: one read around the place where it should be is enough."""
+        count = self.count
+        guess, reach = wanted * count >> 64, 64 + 10 * math.isqrt(count)
+        low, high = max(guess - reach, 0), min(guess + reach, count)
+        known = self._hashes(low, high)
+        if count and ((low and known[0] >= wanted) or (high < count and known[-1] <= wanted)):
+            low, known = 0, self._hashes(0, count)
+        first, last = (int(np.searchsorted(known, np.uint64(wanted), side)) for side in _SIDES)
+        if first == last:
+            return []
+        rows = self._read(IDS_HEADER + 8 * count + 4 * (low + first), "<u4", last - first)
+        if int(rows.max()) >= count:
+            raise self._damaged(f"it names a document beyond its {count:,}")
+        found: list[int] = rows.tolist()
+        return found
+
+    def _hashes(self, low: int, high: int) -> Hashes:
+        hashes = self._read(IDS_HEADER + 8 * low, "<u8", high - low)
+        if (hashes[1:] < hashes[:-1]).any():
+            raise self._damaged("its hashes are not in rising order")
+        return hashes
+
+    def _read(self, at: int, dtype: str, count: int) -> Hashes:
+        """`count` numbers at byte `at`."""
+        size = np.dtype(dtype).itemsize * count
+        if self.sums is None:
+            return np.frombuffer(os.pread(self.fd, size, at), dtype)
+        return np.frombuffer(read_checked(self.fd, at, size, self.sums, self.path), dtype)
+
+    def _damaged(self, what: str) -> StoreError:
+        return StoreError(f"{self.path} is damaged ({what}): restore it or make the store again.")
 
 
 class NumberedDocuments:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,12 +22,26 @@ Ints = npt.NDArray[np.int64]
 _SAMPLE_BLOCKS, _SAMPLE_BYTES = 64, 4096
 
 
+class FileRow(NamedTuple):
+    """One token file, and what the manifest knows of it and of the files beside it, if it has one."""
+
+    name: str
+    header: int
+    tokens: int
+    documents: int
+    checksum: str = ""
+    compressed: int = 0
+    idx_checksum: str = ""
+    blocks_checksum: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class Files:
     """`.bin` files in order: `root` joined to `names[i]`, `header[i]` bytes before `tokens[i]` tokens.
 
     documents[i] is -1 where it is not known without a scan; `checksums` identify the content of each shard of a store
     made by Gristmill; `compressed[i]` is the size of a compressed file in bytes, 0 where the tokens lie as they are.
+    The sums of `.idx` and `.blocks` are empty where the manifest has none, and for all foreign files.
     """
 
     root: str
@@ -36,6 +51,8 @@ class Files:
     documents: Ints
     checksums: npt.NDArray[np.bytes_]
     compressed: Ints
+    idx_checksums: npt.NDArray[np.bytes_]
+    blocks_checksums: npt.NDArray[np.bytes_]
 
     def __len__(self) -> int:
         return len(self.names)
@@ -51,6 +68,14 @@ class Files:
     def stem(self, i: int) -> str:
         """Shard i's file name without folder and suffix."""
         return os.path.basename(self.sibling(i, ""))
+
+    def idx_checksum(self, i: int) -> str:
+        """xxh3-128 of shard i's `.idx`, or nothing where it is not known."""
+        return bytes(self.idx_checksums[i]).decode()
+
+    def blocks_checksum(self, i: int) -> str:
+        """xxh3-128 of the head of shard i's `.blocks`, or nothing where it has none."""
+        return bytes(self.blocks_checksums[i]).decode()
 
     def size(self, i: int, itemsize: int) -> int:
         """The bytes that shard i's file must have."""
@@ -70,18 +95,25 @@ class Files:
                 )
 
 
-def make_files(root: str | Path, rows: Sequence[tuple[str, int, int, int, str, int]]) -> Files:
-    """Columns from rows of (name, header bytes, tokens, documents, checksum, compressed bytes or 0)."""
-    names, header, tokens, documents, checksums, compressed = zip(*rows, strict=True) if rows else ((),) * 6
+def make_files(root: str | Path, rows: Sequence[FileRow]) -> Files:
+    """The rows as columns."""
+    columns = zip(*rows, strict=True) if rows else ((),) * len(FileRow._fields)
+    names, header, tokens, documents, checksums, compressed, *others = columns
     return Files(
         root=str(root),
         names=np.array([os.fsencode(name) for name in names], dtype=np.bytes_),
         header=np.array(header, dtype=np.int64),
         tokens=np.array(tokens, dtype=np.int64),
         documents=np.array(documents, dtype=np.int64),
-        checksums=np.array([checksum.encode() for checksum in checksums], dtype=np.bytes_),
+        checksums=_texts(checksums),
         compressed=np.array(compressed, dtype=np.int64),
+        idx_checksums=_texts(others[0]),
+        blocks_checksums=_texts(others[1]),
     )
+
+
+def _texts(values: Sequence[str]) -> npt.NDArray[np.bytes_]:
+    return np.array([value.encode() for value in values], dtype=np.bytes_)
 
 
 def joined(parts: Sequence[Files]) -> Files:
@@ -89,15 +121,9 @@ def joined(parts: Sequence[Files]) -> Files:
     folder = functools.cache(os.path.realpath)
     paths = (os.path.split(part.path(i)) for part in parts for i in range(len(part)))
     names = [os.fsencode(os.path.join(folder(parent), name)) for parent, name in paths]
-    return Files(
-        root="",
-        names=np.array(names, dtype=np.bytes_),
-        header=np.concatenate([part.header for part in parts]),
-        tokens=np.concatenate([part.tokens for part in parts]),
-        documents=np.concatenate([part.documents for part in parts]),
-        checksums=np.concatenate([part.checksums for part in parts]),
-        compressed=np.concatenate([part.compressed for part in parts]),
-    )
+    columns = [field.name for field in fields(Files) if field.name not in ("root", "names")]
+    rest = {name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
+    return Files(root="", names=np.array(names, dtype=np.bytes_), **rest)
 
 
 def sampled_checksum(path: Path) -> str:

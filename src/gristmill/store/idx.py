@@ -1,14 +1,21 @@
-"""One `.idx` file read with numpy alone: for looking at documents, where a batch is not waited for."""
+"""One `.idx` file: checked once when it is mapped, so that what reads it afterwards need not doubt an entry."""
 
 from __future__ import annotations
 
 import bisect
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import xxhash
 
 from gristmill.core.errors import StoreError
 from gristmill.store.files import Ints
 from gristmill.store.format import IDX_HEADER, IdxHeader, read_idx_header
+
+Bytes = npt.NDArray[np.uint8]
+# Entries that are looked at together: 256 KiB stay in the cache for all comparisons.
+_ENTRIES = 32_768
 
 
 def read_header(path: str) -> IdxHeader:
@@ -20,17 +27,54 @@ def read_header(path: str) -> IdxHeader:
         raise StoreError(f"{path} cannot be opened ({error.strerror}): bring the file back.") from error
 
 
-class Idx:
-    """The documents of one shard of `tokens` tokens, memory-mapped."""
+def check_idx(data: Bytes, name: str, tokens: int, itemsize: int, checksum: str = "") -> IdxHeader:
+    """The header of a whole `.idx` for a shard of `tokens` tokens, every entry of which may be trusted from now on.
 
-    def __init__(self, path: str, tokens: int, itemsize: int) -> None:
-        header = read_header(path)
+    Size, sum (where there is one), order and range are checked at 2 to 4 GB/s: documents begin at token 0, follow one
+    another and end inside the shard.
+    """
+    header = read_idx_header(data[:IDX_HEADER].tobytes(), name)
+    if len(data) < header.size:
+        raise StoreError(f"{name} has {len(data):,} bytes, {header.size:,} were expected: it was cut off.")
+    if checksum and xxhash.xxh3_128_hexdigest(data.data) != checksum:
+        raise StoreError(f"{name} is damaged: its checksum differs from the manifest; restore it.")
+    pointers, marks = _arrays(data, header)
+    if header.sequences == 0 and tokens:
+        raise StoreError(f"{name} marks no sequences, but there are {tokens:,} tokens beside it: make it again.")
+    if not _rises(marks, header.sequences) or int(marks[-1]) != header.sequences:
+        raise StoreError(f"{name} is damaged: its documents do not follow one another; make it again.")
+    if not _rises(pointers, tokens * itemsize, itemsize):
+        raise StoreError(f"{name} is damaged, or belongs to another file: its sequences do not follow one another "
+                         f"inside the {tokens:,} tokens beside it; make it again.")  # fmt: skip
+    return header
+
+
+def _arrays(data: Bytes, header: IdxHeader) -> tuple[Any, Any]:
+    """Where each sequence begins, in bytes, and the first sequence of each document."""
+    pointers = data[header.pointers_at : header.documents_at].view("<i8")
+    return pointers, data[header.documents_at : header.size].view("<i8")
+
+
+def _rises(values: Any, most: int, multiple: int = 1) -> bool:
+    """Whether values begin with 0, never fall, go no higher than `most` and are all multiples of a power of two."""
+    last = 0
+    for at in range(0, len(values), _ENTRIES):
+        part = np.array(values[at : at + _ENTRIES])  # an aligned copy: Megatron's arrays follow a header of 34 bytes
+        if part[0] < last or (at == 0 and part[0]) or (part[1:] < part[:-1]).any() or (part & (multiple - 1)).any():
+            return False
+        last = int(part[-1])
+    return last <= most
+
+
+class Idx:
+    """The documents of one shard of `tokens` tokens, memory-mapped: read with numpy alone, where no batch waits."""
+
+    def __init__(self, path: str, tokens: int, itemsize: int, checksum: str = "") -> None:
+        read_header(path)  # an empty file cannot be mapped
         data = np.memmap(path, np.uint8, "r")
-        if len(data) < header.size:
-            raise StoreError(f"{path} has {len(data):,} bytes, {header.size:,} were expected: it was cut off.")
+        header = check_idx(data, path, tokens, itemsize, checksum)
         self.documents, self._tokens, self._itemsize = header.documents, tokens, itemsize
-        self._pointers = data[header.pointers_at : header.documents_at].view("<i8")
-        self._marks = data[header.documents_at : header.size].view("<i8")
+        self._pointers, self._marks = _arrays(data, header)
 
     def start(self, document: int) -> int:
         """The first token of a document; for the number after the last one, the end of the shard."""

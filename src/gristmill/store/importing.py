@@ -7,6 +7,7 @@ Every token of a foreign file is in the store afterwards; what had to be changed
 from __future__ import annotations
 
 import filecmp
+import importlib.metadata
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,15 +20,14 @@ import numpy.typing as npt
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.hashing import hash64
 from gristmill.core.paths import write_atomic
-from gristmill.core.version import version
 from gristmill.store.exchange import link, start_store
 from gristmill.store.files import Ints, sampled_checksum
 from gristmill.store.foreign import ForeignFile, open_foreign, read_foreign
-from gristmill.store.format import block_sums, dtype_for
+from gristmill.store.format import dtype_for
 from gristmill.store.manifest import SPLITS, Manifest, ShardEntry
 from gristmill.store.opening import TOKENIZER, PathLike
 from gristmill.store.reader import Store
-from gristmill.store.writer import SplitWriter, checksum, document_table, rows_checksum, write_side_files
+from gristmill.store.writer import SplitWriter, document_table, token_sums, write_side_files
 
 BOUNDARIES = ("auto", "eos")
 _BATCH_TOKENS = 1 << 24
@@ -62,7 +62,7 @@ def import_store(
     dtype: str | None = None,
     tokenizer: Mapping[str, str] | None = None,
     tokenizer_json: PathLike | None = None,
-    split: str = "train",
+    split_name: str = "train",
     boundaries: str = "auto",
     overwrite: bool = False,
 ) -> ImportReport:
@@ -79,13 +79,13 @@ def import_store(
     if not 0 <= eos < vocab_size:
         raise ConfigError(f"EOS {eos} is outside the vocabulary of {vocab_size:,}.")
     root, named = Path(out), _tokenizer(tokenizer, tokenizer_json)
-    stores = _opened(paths, split, dtype, eos)
+    stores = _opened(paths, split_name, dtype, eos)
     _refuse_own_files(root, stores)
     start_store(root, overwrite)
     job = _Import(root, eos, vocab_size)
     splits = {
-        name: job.add_split(name, (read_foreign(store, eos, boundaries) for store in stores.get(name, [])))
-        for name in SPLITS
+        split: job.add_split(split, (read_foreign(store, eos, boundaries) for store in stores.get(split, [])))
+        for split in SPLITS
     }
     if tokenizer_json is not None:
         write_atomic(root / TOKENIZER, Path(tokenizer_json).read_bytes())
@@ -94,9 +94,9 @@ def import_store(
     return job.finish(stores)
 
 
-def _opened(paths: Paths | Mapping[str, Paths], given: str, dtype: str | None, eos: int) -> dict[str, list[Store]]:
+def _opened(paths: Paths | Mapping[str, Paths], split_name: str, dtype: str | None, eos: int) -> dict[str, list[Store]]:
     """The files of each split in the order given, all opened before anything is written."""
-    by_split = dict(paths) if isinstance(paths, Mapping) else {given: paths}
+    by_split = dict(paths) if isinstance(paths, Mapping) else {split_name: paths}
     for split in by_split:
         if split not in SPLITS:
             raise ConfigError(f"Unknown split {split!r}{did_you_mean(split, SPLITS)}.")
@@ -182,14 +182,13 @@ class _Import:
         """A shard whose tokens stay where they are; its `.idx` too, if it is the one that would be written."""
         self._check_ids(file.tokens, file.path)
         target, lengths = self.root / name, np.diff(file.starts)
-        table, sums = document_table([file.names], lengths), block_sums(file.tokens)
-        idx_checksum = write_side_files(target, lengths, table, sums, self.dtype)
+        table = document_table([file.names], lengths)
+        beside = write_side_files(target, lengths, table, token_sums(file.tokens), self.dtype)
         theirs, ours = file.path.with_suffix(".idx"), target.with_suffix(".idx")
         if theirs.exists() and filecmp.cmp(theirs, ours, shallow=False):
             link(theirs, ours)
         link(file.path, target)
-        sums_checksum = checksum(sums.tobytes())
-        return ShardEntry(name, len(file.tokens), len(lengths), sums_checksum, idx_checksum, rows_checksum(table))
+        return beside.entry(name, len(file.tokens), len(lengths))
 
     def _copy(self, writer: SplitWriter, file: ForeignFile) -> None:
         """Write the documents with EOS at the end of each, a batch of them at a time."""
@@ -228,7 +227,7 @@ class _Import:
              "tokens": sum(e.tokens for e in entries)}
             for split, entries in splits.items() if entries
         ]  # fmt: skip
-        versions = {"gristmill": version()}
+        versions = {"gristmill": _version()}
         return Manifest(self.dtype, self.eos, self.vocab_size, tokenizer, splits, recipe, rows, versions)
 
     def finish(self, stores: dict[str, list[Store]]) -> ImportReport:
@@ -256,3 +255,10 @@ def _batches(starts: Ints) -> Iterator[tuple[int, int]]:
         last = max(last, first + 1)
         yield first, last
         first = last
+
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version("gristmill")
+    except importlib.metadata.PackageNotFoundError:  # run from a checkout that is not installed
+        return "unknown"

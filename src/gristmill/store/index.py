@@ -1,6 +1,11 @@
 """The pack index on disk: 12 bytes a document, memory-mapped, and a table of ranges. Packing itself is `order.pack`.
 
 magic | header length | header JSON, padded to 4,096 bytes | range and shard columns | three columns a document
+
+Header and tables are small: their sums (xxh3-128, the header's own in its last 16 bytes) and values are checked when
+the index is opened. The columns of a shard are checked by the shard's sum, and entry by entry, when one of its bins is
+first asked for (2 GB/s); kernels refuse to look into a shard that has not been. Version 1 has no sums of header and
+tables: its values alone are checked.
 """
 
 from __future__ import annotations
@@ -9,11 +14,12 @@ import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import xxhash
 
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.core.hashing import fingerprint
@@ -23,8 +29,10 @@ from gristmill.store.files import Ints
 if TYPE_CHECKING:
     from gristmill.store.reader import Store
 
-MAGIC = b"GMPACK\0\1"
+MAGIC, _UNSUMMED = b"GMPACK\0\2", b"GMPACK\0\1"
 _ARRAYS_AT = 4096
+_SUM_AT = _ARRAYS_AT - 16
+_COUNTS = ("seq_len", "documents", "ranges", "shards")
 _COLUMNS = ("full_before", "order", "piece_starts")
 
 
@@ -61,18 +69,59 @@ def index_path(store: Store, seq_len: int) -> Path:
 class PackIndex:
     """An opened pack index of a store: bins to pieces of documents, and back."""
 
-    def __init__(self, store: Store, path: Path, seq_len: int) -> None:
-        self._store, self.path, self.seq_len = store, path, seq_len
-        self.header = read_header(path)
+    def __init__(self, store: Store, path: Path) -> None:
+        self._store, self.path, self.header = store, path, read_header(path)
+        self.seq_len = int(self.header["seq_len"])
         places = layout(*(self.header[key] for key in ("documents", "ranges", "shards")))
         if path.stat().st_size != places["end"][0]:
-            raise StoreError(f"{path} was cut off: build it again with `gristmill index --force`.")
+            raise StoreError(f"{path} was cut off: {_REMEDY}")
         data = np.memmap(path, np.uint8, "r")
+        tables = data[_ARRAYS_AT : places["full_before"][0]]
+        if "tables" in self.header and xxhash.xxh3_128_hexdigest(tables.data) != self.header["tables"]:
+            raise StoreError(f"{path} is damaged: its tables do not have the sum that its header names; {_REMEDY}")
         arrays = {name: _array(data, place) for name, place in places.items() if name != "end"}
         self._shard_ranges, self._shard_sums = arrays.pop("shard_ranges"), arrays.pop("shard_sums")
         names = ("range_bins", "range_docs", "range_full", "range_pieces", *_COLUMNS)
         self._columns = tuple(arrays[name] for name in names)
         self._range_bins, self._range_docs = arrays["range_bins"], arrays["range_docs"]
+        self._checked = np.zeros(self.header["ranges"], dtype=np.bool_)
+        self._check_tables()
+
+    def _check_tables(self) -> None:
+        """Refuse tables that would lead anyone outside of the file."""
+        bins, docs, full, pieces = self._columns[:4]
+        packed, counts = np.diff(bins) - full, np.diff(docs)
+        ends = ((self._shard_ranges, len(full)), (docs, self.header["documents"]))
+        rising = all(a[0] == 0 and a[-1] == end and (a[1:] >= a[:-1]).all() for a, end in ends)
+        inside = (full >= 0) & (packed >= 0) & (packed <= pieces) & (pieces <= counts) & ((packed > 0) | (pieces == 0))
+        if not rising or bins[0] or not inside.all():
+            raise StoreError(f"{self.path} is damaged: its tables contradict each other; {_REMEDY}")
+
+    def check_shard(self, shard: int) -> None:
+        """Refuse the columns of a shard if their sum differs, or if an entry leads outside of its range."""
+        ranges = slice(int(self._shard_ranges[shard]), int(self._shard_ranges[shard + 1]))
+        docs = slice(int(self._range_docs[ranges.start]), int(self._range_docs[ranges.stop]))
+        bins = int(self._range_bins[ranges.stop]) - int(self._range_bins[ranges.start])
+        if shard_sum([column[docs] for column in self._columns[4:]], bins) != int(self._shard_sums[shard]):
+            raise StoreError(f"{self.path} is damaged: the sum of its shard {shard} differs; {_REMEDY}")
+        if not all(self._range_is_sound(r) for r in range(ranges.start, ranges.stop)):
+            raise StoreError(f"{self.path} is damaged: an entry of its shard {shard} is out of range; {_REMEDY}")
+        self._checked[ranges] = True
+
+    def _range_is_sound(self, r: int) -> bool:
+        """Whether full windows never fall, remainders are documents of the range, and every packed bin has one."""
+        bins, docs, range_full, range_pieces, *columns = self._columns
+        full, pieces, count = int(range_full[r]), int(range_pieces[r]), int(docs[r + 1] - docs[r])
+        before, order, starts = (column[int(docs[r]) : int(docs[r + 1])] for column in columns)
+        starts = starts[: int(bins[r + 1] - bins[r]) - full]
+        windows = not count or (before[0] == 0 and int(before[-1]) <= full and (before[1:] >= before[:-1]).all())
+        named = not pieces or int(order[:pieces].max()) < count
+        filled = not len(starts) or (starts[0] == 0 and int(starts[-1]) < pieces and (starts[1:] > starts[:-1]).all())
+        return bool(windows and named and filled)
+
+    def _check_range(self, r: int) -> None:
+        if not self._checked[r]:
+            self.check_shard(int(np.searchsorted(self._shard_ranges, r, side="right")) - 1)
 
     def bins_in(self, shards: int) -> int:
         """Bins that the first `shards` shards fill; an error where the store grew past the index."""
@@ -92,9 +141,10 @@ class PackIndex:
         from gristmill.store.kernels import bin_pieces
 
         none = np.empty(0, dtype=np.int64)
-        count = bin_pieces(*self._columns, bins, none, none, none)
+        while (count := bin_pieces(self._checked, *self._columns, bins, none, none, none)) < 0:
+            self._check_range(-1 - count)
         rows, documents, windows = (np.empty(count, dtype=np.int64) for _ in range(3))
-        bin_pieces(*self._columns, bins, rows, documents, windows)
+        bin_pieces(self._checked, *self._columns, bins, rows, documents, windows)
         return rows, documents, windows
 
     def pieces(self, bin: int) -> list[tuple[int, int, int]]:
@@ -112,6 +162,7 @@ class PackIndex:
         """The bins that hold a document, by one look through its range."""
         first, last = self._store.document_span(document)
         r = int(np.searchsorted(self._range_docs, document, side="right")) - 1
+        self._check_range(r)
         _, _, range_full, _, full_before, _, _ = self._columns
         windows = int(self._range_bins[r]) + int(full_before[document])
         bins = list(range(windows, windows + (last - first) // self.seq_len))
@@ -123,9 +174,23 @@ class PackIndex:
         """Which packed bin of range r holds the document's remainder."""
         first = int(self._range_docs[r])
         _, _, range_full, range_pieces, _, order, piece_starts = self._columns
-        p = np.flatnonzero(order[first : first + int(range_pieces[r])] == document - first)[0]
+        found = np.flatnonzero(order[first : first + int(range_pieces[r])] == document - first)
+        if not len(found):
+            raise StoreError(f"{self.path} does not place document {document:,}: {_REMEDY}")
         packed = int(self._range_bins[r + 1] - self._range_bins[r]) - int(range_full[r])
-        return int(np.searchsorted(piece_starts[first : first + packed], p, side="right")) - 1
+        return int(np.searchsorted(piece_starts[first : first + packed], found[0], side="right")) - 1
+
+
+def shard_sum(columns: Sequence[Any], bins: int) -> int:
+    """xxh3-64 of the columns of one shard and of the number of its bins."""
+    state = xxhash.xxh3_64()
+    for column in columns:
+        state.update(np.ascontiguousarray(column).data)
+    state.update(bins.to_bytes(8, "little"))
+    return state.intdigest()
+
+
+_REMEDY = "build it again with `gristmill index --force`."
 
 
 def _array(data: Any, place: tuple[int, str, int]) -> Any:
@@ -134,13 +199,25 @@ def _array(data: Any, place: tuple[int, str, int]) -> Any:
 
 
 def read_header(path: Path) -> dict[str, Any]:
-    """The header of a pack index, its magic checked."""
-    with open(path, "rb") as file:
-        head = file.read(_ARRAYS_AT)
-    if head[:8] != MAGIC:
-        raise StoreError(f"{path} is no pack index: build it again with `gristmill index --force`.")
-    size = int.from_bytes(head[8:16], "little")
-    header: dict[str, Any] = json.loads(head[16 : 16 + size])
+    """The header of a pack index: its magic, its sum and the kinds of its values are checked."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(_ARRAYS_AT)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read ({error.strerror}): {_REMEDY}") from error
+    if head[:8] not in (MAGIC, _UNSUMMED) or len(head) < _ARRAYS_AT:
+        raise StoreError(f"{path} is no pack index, or was cut off: {_REMEDY}")
+    if head[:8] == MAGIC and xxhash.xxh3_128_digest(head[:_SUM_AT]) != head[_SUM_AT:]:
+        raise StoreError(f"{path} is damaged: its header does not have the sum that it ends with; {_REMEDY}")
+    try:
+        header: dict[str, Any] = json.loads(head[16 : 16 + int.from_bytes(head[8:16], "little")])
+        sound = all(type(header[key]) is int and 0 <= header[key] < 1 << 48 for key in _COUNTS) and header["seq_len"]
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
+        raise StoreError(f"{path} has a header that cannot be read ({error}): {_REMEDY}") from error
+    if head[:8] == _UNSUMMED and "tables" in header:
+        raise StoreError(f"{path} is damaged: it names sums, which its version does not have; {_REMEDY}")
+    if not sound:
+        raise StoreError(f"{path} has counts in its header that cannot be: {_REMEDY}")
     return header
 
 
@@ -152,10 +229,12 @@ def open_pack_index(store: Store, seq_len: int) -> PackIndex:
             'cut="pack" needs an index that does not exist yet: run '
             f"`gristmill index {store.facts.path} --seq-len {seq_len}`, or gm.index(store, seq_len={seq_len})."
         )
-    index = PackIndex(store, path, seq_len)
-    shards = index.header["shards"]
-    if shards > store.num_shards or index.header["store"] != store.fingerprint_of(shards):
+    index = PackIndex(store, path)
+    shards, documents = index.header["shards"], index.header["documents"]
+    if shards > store.num_shards or index.header.get("store") != store.fingerprint_of(shards):
         raise ConfigError(f"{path} was built for another store: run `gristmill index {store.facts.path} --force`.")
+    if index.seq_len != seq_len or documents != store.documents_in(shards):
+        raise StoreError(f"{path} does not fit its name or its store: {_REMEDY}")
     return index
 
 
@@ -164,19 +243,26 @@ def new_index(path: Path, header: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Writable arrays of a new index file that becomes `path` when the block ends well."""
     places = layout(header["documents"], header["ranges"], header["shards"])
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    text = json.dumps(header).encode()
     with disk_errors(path):
         try:
             _reserve(temporary, places["end"][0])
             data = np.memmap(temporary, np.uint8, "r+")
             yield {name: _array(data, place) for name, place in places.items() if name != "end"}
-            data[: 16 + len(text)] = np.frombuffer(MAGIC + len(text).to_bytes(8, "little") + text, np.uint8)
+            tables = xxhash.xxh3_128_hexdigest(data[_ARRAYS_AT : places["full_before"][0]].data)
+            data[:_ARRAYS_AT] = np.frombuffer(_head({**header, "tables": tables}), np.uint8)
             data.flush()
             os.replace(temporary, path)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
         sync_directory(path.parent)
+
+
+def _head(header: dict[str, Any]) -> bytes:
+    """The first 4,096 bytes of an index, the last 16 of which are the sum of the others."""
+    text = json.dumps(header).encode()
+    head = (MAGIC + len(text).to_bytes(8, "little") + text).ljust(_SUM_AT, b"\0")
+    return head + xxhash.xxh3_128_digest(head)
 
 
 def _reserve(path: Path, size: int) -> None:

@@ -7,6 +7,8 @@ A *shard table* is (starts, addresses, headers, itemsizes): shard i holds positi
 In place of a shard may stand a part of one, such as a decompressed frame, and gaps that nothing reads.
 A *document table* is (starts, itemsizes, doc_starts, addresses, pointers_at, marks_at) of whole shards: shard i holds
 documents [doc_starts[i], doc_starts[i + 1]); marks_at[i] is 0 where each document is one sequence of its `.idx`.
+Indices are checked when they are mapped (`idx.check_idx`, `index.PackIndex`): no loop here meets a pointer that falls
+or leaves its shard.
 """
 
 from __future__ import annotations
@@ -124,9 +126,13 @@ def _prefetch_tokens(starts: Any, addresses: Any, headers: Any, itemsizes: Any, 
 
 
 @compiled
-def _document_start(address: int, pointers_at: int, marks_at: int, itemsize: int, document: int) -> Any:
-    """Where document `document` of a shard begins, in tokens of the shard."""
-    sequence = _int64_at(address + marks_at + 8 * document) if marks_at else document
+def _document_start(address: int, pointers_at: int, marks_at: int, itemsize: int, tokens: int, document: int) -> Any:
+    """Where document `document` of a shard of `tokens` tokens begins, in tokens of the shard."""
+    sequence = document
+    if marks_at:
+        sequence = _int64_at(address + marks_at + 8 * document)
+        if sequence >= (marks_at - pointers_at) // 8:  # an empty document after the last sequence
+            return tokens
     return _int64_at(address + pointers_at + 8 * sequence) // itemsize
 
 
@@ -150,9 +156,10 @@ def document_spans(
         shard = _last_at_most(doc_starts, documents[i])
         base, local = starts[shard], documents[i] - doc_starts[shard]
         address, pointers, marks = addresses[shard], pointers_at[shard], marks_at[shard]
-        spans[i, 0] = base + _document_start(address, pointers, marks, itemsizes[shard], local)
+        itemsize, tokens = itemsizes[shard], starts[shard + 1] - base
+        spans[i, 0] = base + _document_start(address, pointers, marks, itemsize, tokens, local)
         if documents[i] + 1 < doc_starts[shard + 1]:
-            spans[i, 1] = base + _document_start(address, pointers, marks, itemsizes[shard], local + 1)
+            spans[i, 1] = base + _document_start(address, pointers, marks, itemsize, tokens, local + 1)
         else:
             spans[i, 1] = starts[shard + 1]
 
@@ -170,9 +177,11 @@ def document_at(
 ) -> Any:
     """The document of a shard (counted there) that holds its token `inside`, by bisection of the index."""
     low, high = 0, doc_starts[shard + 1] - doc_starts[shard]
+    address, pointers, marks = addresses[shard], pointers_at[shard], marks_at[shard]
+    itemsize, tokens = itemsizes[shard], starts[shard + 1] - starts[shard]
     while high - low > 1:
         middle = (low + high) // 2
-        start = _document_start(addresses[shard], pointers_at[shard], marks_at[shard], itemsizes[shard], middle)
+        start = _document_start(address, pointers, marks, itemsize, tokens, middle)
         if start <= inside:
             low = middle
         else:
@@ -194,8 +203,9 @@ def _next_end(
     """Where document `document` of a shard ends, as a position."""
     if document + 1 >= doc_starts[shard + 1] - doc_starts[shard]:
         return starts[shard + 1]
-    start = _document_start(addresses[shard], pointers_at[shard], marks_at[shard], itemsizes[shard], document + 1)
-    return starts[shard] + start
+    address, pointers, marks = addresses[shard], pointers_at[shard], marks_at[shard]
+    tokens = starts[shard + 1] - starts[shard]
+    return starts[shard] + _document_start(address, pointers, marks, itemsizes[shard], tokens, document + 1)
 
 
 @compiled
@@ -355,18 +365,43 @@ def assemble(
     return merged
 
 
-@entry(types.int64(*[_MAPPED] * 4, *[_MAPPED_SHORT] * 3, *[_INTS] * 4))
+@entry(types.int64(*[_INTS] * 3, types.uint8[::1], *[_INTS] * 3))
+def untrusted_blocks(starts: Any, firsts: Any, shifts: Any, bits: Any, positions: Any, lengths: Any, out: Any) -> Any:
+    """The blocks that pieces touch and whose bit is 0. Returns how many there are; with an empty `out` it only counts.
+
+    Shard i is cut into blocks of 2**shifts[i] tokens, of which the first has the number firsts[i].
+    """
+    found = 0
+    for i in range(positions.size):
+        shard = _last_at_most(starts, positions[i])
+        last = positions[i] + max(lengths[i], 1) - 1
+        while shard + 1 < starts.size and starts[shard] <= last:
+            begin = max(positions[i], starts[shard]) - starts[shard]
+            end = min(last, starts[shard + 1] - 1) - starts[shard]
+            base, shift = firsts[shard], shifts[shard]
+            for block in range(base + (begin >> shift), base + (end >> shift) + 1):
+                if not (bits[block >> 3] >> (block & 7)) & 1:
+                    if found < out.size:
+                        out[found] = block
+                    found += 1
+            shard += 1
+    return found
+
+
+@entry(types.int64(types.boolean[::1], *[_MAPPED] * 4, *[_MAPPED_SHORT] * 3, *[_INTS] * 4))
 def bin_pieces(
-    range_bins: Any, range_docs: Any, range_full: Any, range_pieces: Any,
+    checked: Any, range_bins: Any, range_docs: Any, range_full: Any, range_pieces: Any,
     full_before: Any, order: Any, piece_starts: Any, bins: Any, rows: Any, documents: Any, windows: Any,
 ) -> Any:  # fmt: skip
     """The pieces of each bin: row, document and which window of it (-1: the remainder). Returns how many there are.
 
-    With empty `rows` it only counts: call twice.
+    With empty `rows` it only counts: call twice. A range r that is not `checked` is not looked into: -1 - r.
     """
     found = 0
     for i in range(bins.size):
         r = _last_at_most(range_bins, bins[i])
+        if not checked[r]:
+            return -1 - r
         local, first = bins[i] - range_bins[r], range_docs[r]
         if local < range_full[r]:
             document = _last_at_most(full_before[first : range_docs[r + 1]], local)

@@ -83,8 +83,8 @@ def view(address: int, dtype: str, count: int) -> npt.NDArray[np.generic]:
 class Maps:
     """The maps of `count` files, made when first leased: `addresses[i]` is 0 until file i is mapped.
 
-    `path(i)` names file i, `size(i)` says how many bytes it must have (None: any). With `random` a page fault reads
-    its own page only, not the megabytes around it.
+    `path(i)` names file i, `size(i)` says how many bytes it must have (None: any), `check(i, bytes)` refuses what may
+    not be read. With `random` a page fault reads its own page only, not the megabytes around it.
     """
 
     def __init__(
@@ -94,13 +94,14 @@ class Maps:
         size: Callable[[int], int | None],
         bound: int = MAX_MAPS,
         random: bool = False,
+        check: Callable[[int, npt.NDArray[Any]], object] = lambda file, data: None,
     ) -> None:
         self.addresses = np.zeros(count, dtype=np.int64)
         self._sizes = np.zeros(count, dtype=np.int64)
         self._leases = np.zeros(count, dtype=np.int32)
         self._used = np.zeros(count, dtype=np.int64)
         self._clock = self._open = 0
-        self.path, self._size, self._bound, self._random = path, size, bound, random
+        self.path, self._size, self._check, self._bound, self._random = path, size, check, bound, random
         self._lock = Lock()
         self._close = weakref.finalize(self, _unmap_all, self.addresses, self._sizes)
 
@@ -148,6 +149,11 @@ class Maps:
         if self._open >= self._bound:
             self._evict()
         address, size = map_file(self.path(file), self._size(file))
+        try:
+            self._check(file, view(address, "u1", size))
+        except BaseException:
+            unmap(address, size)
+            raise
         if self._random and size:
             advise(address, size, mmap.MADV_RANDOM)
         self.addresses[file], self._sizes[file] = address, size

@@ -245,7 +245,8 @@ class Store:
                 while len(self._indices) >= _OPEN_INDICES:
                     self._indices.pop(next(iter(self._indices)))
                 tokens = int(self.files.tokens[shard])
-                self._indices[shard] = Idx(self.idx_path(shard), tokens, self.dtype.itemsize)
+                checksum = self.files.idx_checksum(shard)
+                self._indices[shard] = Idx(self.idx_path(shard), tokens, self.dtype.itemsize, checksum)
             return self._indices[shard]
 
     def document_lengths(self, shard: int) -> Ints:

@@ -10,12 +10,13 @@ import numpy as np
 
 from gristmill.core.errors import StoreError
 from gristmill.store.files import Ints
-from gristmill.store.format import IDX_HEADER, read_idx_header
-from gristmill.store.maps import MAX_MAPS, Maps, view
+from gristmill.store.idx import Bytes, check_idx
+from gristmill.store.maps import MAX_MAPS, Maps
 
 if TYPE_CHECKING:
     from gristmill.store.extents import Extents
     from gristmill.store.reader import Store
+    from gristmill.store.trust import Trust
 
 
 def offsets(counts: Ints) -> Ints:
@@ -38,6 +39,7 @@ class Table:
         self.bins = Maps(len(self.headers), self._bin_path, self._bin_size, max_maps, random=True)
         self.compressed = np.concatenate([store.files.compressed for store in stores]) > 0
         self._extents = self._make_extents() if self.compressed.any() else None
+        self._trust = self._make_trust()
         if documents:
             self._add_documents(max_maps)
 
@@ -46,11 +48,27 @@ class Table:
 
         return Extents(self, self.compressed)
 
+    def _make_trust(self) -> Trust | None:
+        from gristmill.store.trust import Trust
+
+        summed = np.concatenate([store.files.blocks_checksums != b"" for store in self._stores]) & ~self.compressed
+        return Trust(self, summed) if summed.any() else None
+
+    def sibling(self, i: int, suffix: str) -> str:
+        """The file beside the tokens of a shard with another suffix."""
+        store, local = self._shard(i)
+        return store.files.sibling(local, suffix)
+
+    def blocks_checksum(self, i: int) -> str:
+        """The sum of the head of a shard's `.blocks`."""
+        store, local = self._shard(i)
+        return store.files.blocks_checksum(local)
+
     def _add_documents(self, max_maps: int) -> None:
         counts = np.concatenate([store.shard_documents() for store in self._stores])
         self.doc_starts = offsets(counts)
         self.doc_bases = self.doc_starts[self._first]
-        self.indices = Maps(len(counts), self._idx_path, lambda i: None, max_maps)
+        self.indices = Maps(len(counts), self._idx_path, lambda i: None, max_maps, check=self._check_idx)
         self.pointers_at = np.zeros(len(counts), dtype=np.int64)
         self.marks_at = np.zeros(len(counts), dtype=np.int64)
 
@@ -100,9 +118,12 @@ class Table:
     def tokens(self, shards: Ints, positions: Ints, lengths: Ints) -> Iterator[tuple[Any, ...]]:
         """A shard table of the kernels for pieces [positions, + lengths), which touch `shards`: these are mapped.
 
+        What the pieces touch for the first time is compared with its sums, where there are any.
         Where shards are compressed, the frames that the pieces touch are decompressed and stand in their place.
         """
         with self.bins.leased(shards) as addresses:
+            if self._trust is not None:
+                self._trust.check(positions, lengths)
             if self._extents is None:
                 yield self.starts, addresses, self.headers, self.itemsizes
             else:
@@ -111,16 +132,15 @@ class Table:
 
     @contextlib.contextmanager
     def documents(self, shards: Ints) -> Iterator[tuple[Any, ...]]:
-        """The document table of the kernels, with the indices of `shards` mapped and their headers read."""
+        """The document table of the kernels, with the indices of `shards` mapped and checked."""
         with self.indices.leased(shards) as addresses:
-            for shard in np.unique(shards[self.pointers_at[shards] == 0]):
-                self._read_header(int(shard), int(addresses[shard]))
             yield self.starts, self.itemsizes, self.doc_starts, addresses, self.pointers_at, self.marks_at
 
-    def _read_header(self, shard: int, address: int) -> None:
+    def _check_idx(self, shard: int, data: Bytes) -> None:
+        """Refuse an index that the kernels may not trust; note where the arrays of a good one begin."""
         store, local = self._shard(shard)
-        name = store.idx_path(local)
-        header = read_idx_header(view(address, "u1", IDX_HEADER).tobytes(), name)
+        name, tokens = store.idx_path(local), int(self.starts[shard + 1] - self.starts[shard])
+        header = check_idx(data, name, tokens, store.dtype.itemsize, store.files.idx_checksum(local))
         counted = int(self.doc_starts[shard + 1] - self.doc_starts[shard])
         if header.documents != counted:
             raise StoreError(f"{name} marks {header.documents:,} documents, {counted:,} were expected: make it again.")

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from gristmill.core.arguments import PathLike, as_path
 from gristmill.core.errors import ConfigError, StoreError
-from gristmill.core.progress import Progress, Shown, shown
 from gristmill.store.documents import DOCS_SUFFIX, IDS_SUFFIX
-from gristmill.store.files import Ints, make_files
+from gristmill.store.files import FileRow, Ints, make_files
 from gristmill.store.format import IDX_HEADER, SUM_BLOCK, beside, block_sums, hash_ids, read_idx_header, write_ids
 from gristmill.store.manifest import MANIFEST, SPLITS, Manifest, ShardEntry, load_manifest
 from gristmill.store.reader import Store, StoreFacts
@@ -32,32 +31,19 @@ class Verdict:
     documents: int = 0
     faults: list[str] = field(default_factory=list)
 
-    @property
-    def whole(self) -> bool:
-        """Whether nothing is wrong; the verdict itself counts as true then, as in `assert gm.verify(path)`."""
-        return not self.faults
 
-    def __bool__(self) -> bool:
-        return self.whole
-
-
-def verify(path: PathLike, *, progress: Shown = None) -> Verdict:
-    """Check every checksum, count and boundary of a store, or of one split: faults are listed, not raised."""
-    root, splits = _target(as_path("path", path))
+def verify(path: Path, progress: Callable[[int], None] = lambda tokens: None) -> Verdict:
+    """Check a whole store, or one split of it; `progress` is told the tokens of each shard that is done."""
+    root, splits = _target(path)
     manifest = load_manifest(root)
-    with shown(progress) as told:
-        return _verify(root, [entry for split in splits for entry in manifest.splits.get(split, [])], manifest, told)
-
-
-def _verify(root: Path, entries: list[ShardEntry], manifest: Manifest, progress: Progress) -> Verdict:
     verdict = Verdict()
-    progress.start("verifying", sum(entry.tokens for entry in entries), "tokens")
-    for entry in entries:
-        verdict.faults += _shard_faults(root, entry, manifest)
-        verdict.shards += 1
-        verdict.tokens += entry.tokens
-        verdict.documents += entry.documents
-        progress.advance(entry.tokens)
+    for split in splits:
+        for entry in manifest.splits.get(split, []):
+            verdict.faults += _shard_faults(root, entry, manifest)
+            verdict.shards += 1
+            verdict.tokens += entry.tokens
+            verdict.documents += entry.documents
+            progress(entry.tokens)
     return verdict
 
 
@@ -98,7 +84,7 @@ class _Scan:
 
 def _scan(root: Path, entry: ShardEntry, manifest: Manifest) -> _Scan:
     """Read a shard's tokens once, some blocks at a time; opening it checks the size of its file."""
-    row = (entry.path, 0, entry.tokens, entry.documents, entry.checksum, entry.compressed_bytes)
+    row = FileRow(entry.path, 0, entry.tokens, entry.documents, entry.checksum, entry.compressed_bytes)
     store = Store(make_files(root, [row]), StoreFacts(str(root), manifest.dtype, manifest.eos, True, "idx"))
     sums, eos_at, highest = [block_sums([])], [np.empty(0, dtype=np.int64)], -1
     for at in range(0, entry.tokens, _SCAN_TOKENS):

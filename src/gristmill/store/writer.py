@@ -6,23 +6,26 @@ Memory: one shard's document rows (about 100 bytes a document) and one write buf
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import xxhash
 
 from gristmill.core.errors import ConfigError
-from gristmill.core.paths import atomic_file, disk_errors, sync_directory
+from gristmill.core.paths import atomic_file, disk_errors, sync_directory, write_atomic
+from gristmill.store.blocks import BLOCK, BLOCKS_SUFFIX, Sums, write_blocks
 from gristmill.store.documents import DOCS_SUFFIX, IDS_SUFFIX
 from gristmill.store.files import Ints
 from gristmill.store.format import (
     COMPRESSED_SUFFIX,
     SUM_BLOCK,
     beside,
+    block_sums,
     check_compression,
     check_dtype,
     hash_ids,
@@ -108,8 +111,9 @@ class ShardWriter:
         self._temporary = self._path.with_name(f".{self._path.name}.{os.getpid()}.tmp")
         with disk_errors(self._path):
             self._file: IO[bytes] = open(self._temporary, "wb", buffering=4 << 20)  # noqa: SIM115
-        self._packed = _packed(self._file, dtype.itemsize) if name.endswith(COMPRESSED_SUFFIX) else None
-        self._sums = _BlockSums()
+        self._hashed = _Hashed(self._file, xxhash.xxh3_128())
+        self._packed = _packed(self._hashed, dtype.itemsize) if name.endswith(COMPRESSED_SUFFIX) else None
+        self._sums, self._blocks = _BlockSums(SUM_BLOCK), _BlockSums(BLOCK)
         self._lengths: list[Ints] = []
         self._tables: list[pa.Table] = []
         self.tokens = 0
@@ -118,7 +122,8 @@ class ShardWriter:
         data = np.ascontiguousarray(tokens, dtype=self._dtype)
         with disk_errors(self._path):
             (self._packed or self._file).write(data.data)
-        self._sums.update(data)
+        self._sums.update(data.data)
+        self._blocks.update(data.data)
         self._lengths.append(lengths)
         self._tables.append(documents)
         self.tokens += len(data)
@@ -127,8 +132,8 @@ class ShardWriter:
         """Write the side files, then let the tokens appear."""
         lengths = np.concatenate(self._lengths)
         table = document_table(self._tables, lengths)
-        sums = self._sums.finish()
-        idx_checksum = write_side_files(self._path, lengths, table, sums, self._dtype.name)
+        sums = TokenSums(self.tokens * self._dtype.itemsize, self._sums.finish(), self._blocks.finish())
+        beside = write_side_files(self._path, lengths, table, sums, self._dtype.name)
         with disk_errors(self._path):
             compressed_bytes = self._packed.finish() if self._packed else 0
             self._file.flush()
@@ -136,9 +141,8 @@ class ShardWriter:
             self._file.close()
             os.replace(self._temporary, self._path)
             sync_directory(self._path.parent)
-        sums_checksum = checksum(sums.tobytes())
-        counts, checksums = (self.tokens, len(lengths)), (sums_checksum, idx_checksum, rows_checksum(table))
-        return ShardEntry(self._name, *counts, *checksums, compressed_bytes)
+        packed_checksum = str(self._hashed.state.hexdigest()) if self._packed else ""
+        return beside.entry(self._name, self.tokens, len(lengths), compressed_bytes, packed_checksum)
 
     def abandon(self) -> None:
         with contextlib.suppress(OSError):  # closing writes what a full disk did not take: the first error counts
@@ -146,37 +150,66 @@ class ShardWriter:
         self._temporary.unlink(missing_ok=True)
 
 
-def _packed(file: IO[bytes], itemsize: int) -> SeekableWriter:
+def _packed(file: Any, itemsize: int) -> SeekableWriter:
     from gristmill.store.seekable import SeekableWriter
 
     return SeekableWriter(file, itemsize)
 
 
 class _BlockSums:
-    """xxh3-64 of each 1 MiB block of a stream of bytes."""
+    """xxh3-64 of each block of a stream of bytes; what does not fill one waits for the next bytes."""
 
-    def __init__(self) -> None:
-        self._done: list[int] = []
-        self._open, self._filled = xxhash.xxh3_64(), 0
+    def __init__(self, block: int) -> None:
+        self._block = block
+        self._done: list[Sums] = []
+        self._open = bytearray()
 
-    def update(self, data: npt.NDArray[Any]) -> None:
-        view = data.data.cast("B")
-        at = 0
-        while at < len(view):
-            take = min(SUM_BLOCK - self._filled, len(view) - at)
-            self._open.update(view[at : at + take])
-            self._filled, at = self._filled + take, at + take
-            if self._filled == SUM_BLOCK:
-                self._next()
+    def update(self, data: memoryview) -> None:
+        view = data.cast("B")
+        head = (self._block - len(self._open)) % self._block if self._open else 0
+        self._open += view[:head]
+        if len(self._open) == self._block:
+            self._close()
+        rest = view[head:]
+        whole = len(rest) - len(rest) % self._block
+        self._done.append(block_sums(rest[:whole], self._block))
+        self._open += rest[whole:]
 
-    def _next(self) -> None:
-        self._done.append(self._open.intdigest())
-        self._open, self._filled = xxhash.xxh3_64(), 0
+    def _close(self) -> None:
+        self._done.append(block_sums(self._open, self._block))
+        self._open = bytearray()
 
-    def finish(self) -> npt.NDArray[np.uint64]:
-        if self._filled:
-            self._next()
-        return np.array(self._done, dtype="<u8")
+    def finish(self) -> Sums:
+        self._close()
+        return np.concatenate(self._done)
+
+
+class TokenSums(NamedTuple):
+    """How many bytes a shard's tokens have, and xxh3-64 of each of their 1 MiB blocks and of each 16 KiB."""
+
+    size: int
+    sums: Sums
+    blocks: Sums
+
+
+def token_sums(tokens: npt.NDArray[Any]) -> TokenSums:
+    """The sums of tokens that are all there."""
+    return TokenSums(tokens.nbytes, block_sums(tokens), block_sums(tokens, BLOCK))
+
+
+class SideSums(NamedTuple):
+    """The sums of the files beside a shard's tokens, as the manifest has them."""
+
+    tokens: str
+    idx: str
+    rows: str
+    ids: str
+    blocks: str
+
+    def entry(self, name: str, tokens: int, documents: int, compressed: int = 0, packed: str = "") -> ShardEntry:
+        """What the manifest says of the shard."""
+        sums = (self.tokens, self.idx, self.rows)
+        return ShardEntry(name, tokens, documents, *sums, compressed, packed, self.ids, self.blocks)
 
 
 @dataclass(frozen=True)
@@ -191,21 +224,22 @@ class _Hashed:
         return self.file.write(data)
 
 
-def write_side_files(path: Path, lengths: Ints, table: pa.Table, sums: npt.NDArray[np.uint64], dtype: str) -> str:
-    """`.idx`, `.sum`, `.docs.parquet` and `.ids` of a shard; returns the checksum of the `.idx`."""
+def write_side_files(path: Path, lengths: Ints, table: pa.Table, sums: TokenSums, dtype: str) -> SideSums:
+    """`.idx`, `.sum`, `.docs.parquet`, `.ids` and `.blocks` of a shard."""
     import pyarrow.parquet as pq
 
+    idx, ids = io.BytesIO(), io.BytesIO()
+    write_idx(idx, lengths, dtype)
+    write_ids(ids, hash_ids(table.column("id").to_pylist()))
     base = os.fspath(path)
-    with atomic_file(Path(beside(base, ".idx"))) as file:
-        hashed = _Hashed(file, xxhash.xxh3_128())
-        write_idx(hashed, lengths, dtype)  # type: ignore[arg-type]
-    with atomic_file(Path(beside(base, ".sum"))) as file:
-        file.write(sums.tobytes())
+    for suffix, data in ((".idx", idx.getvalue()), (".sum", sums.sums.tobytes()), (IDS_SUFFIX, ids.getvalue())):
+        write_atomic(Path(beside(base, suffix)), data)
     with atomic_file(Path(beside(base, DOCS_SUFFIX))) as file:
         pq.write_table(table, file, row_group_size=ROW_GROUP, compression="zstd")
-    with atomic_file(Path(beside(base, IDS_SUFFIX))) as file:
-        write_ids(file, hash_ids(table.column("id").to_pylist()))
-    return str(hashed.state.hexdigest())
+    with atomic_file(Path(beside(base, BLOCKS_SUFFIX))) as file:
+        blocks = write_blocks(file, idx.getvalue(), ids.getvalue(), sums.size, sums.blocks)
+    tokens, rows = checksum(sums.sums.tobytes()), rows_checksum(table)
+    return SideSums(tokens, checksum(idx.getvalue()), rows, checksum(ids.getvalue()), blocks)
 
 
 def document_table(parts: list[pa.Table], lengths: Ints) -> pa.Table:
