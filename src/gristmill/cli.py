@@ -13,7 +13,7 @@ from typing import Any
 
 from gristmill.cli_files import add_export, add_import, add_index, add_join
 from gristmill.cli_look import add_inspect, add_verify
-from gristmill.cli_options import command, foreign_options, json_option
+from gristmill.cli_options import command, foreign_options, option_name
 from gristmill.cli_prepare import add_init, add_prepare, add_train_tokenizer
 from gristmill.core.errors import ConfigError, GristmillError, did_you_mean
 
@@ -72,8 +72,7 @@ def in_options(error: GristmillError, chosen: argparse.Namespace) -> str:
     message, kept = str(error), getattr(chosen, "said_by_recipe", ())
     for action in chosen.parser._actions:
         if action.dest in error.arguments and action.dest not in kept:
-            option = next(iter(action.option_strings), str(action.metavar))
-            message = _with_option(message, action.dest, option)
+            message = _with_option(message, action.dest, option_name(chosen.parser, action.dest))
     return message
 
 
@@ -118,8 +117,13 @@ class _Parser(argparse.ArgumentParser):
 
 def build_parser() -> argparse.ArgumentParser:
     """All commands and their options."""
-    parser = _Parser(prog="gristmill", description="Raw text to the batches a language model trains on.")
-    parser.add_argument("--version", action="version", version=_version())
+    parser = _Parser(
+        prog="gristmill",
+        description="Raw text to the batches a language model trains on.",
+        epilog="Begin with `gristmill demo`, or with `gristmill prepare my.txt --out data/mine`; "
+        "`gristmill COMMAND --help` explains a command and shows how it is used.",
+    )
+    parser.add_argument("--version", action="version", version=_version(), help="Print the version.")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
     for add in (
         add_prepare, add_init, add_train_tokenizer, add_inspect, add_verify, add_index, add_join,
@@ -139,34 +143,55 @@ def _version() -> str:
 
 
 def _bench(commands: Any) -> None:
-    parser = command(commands, "bench", _run_bench, "What this machine's loader delivers from a store.")
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="a store, or token files")
-    parser.add_argument("--seq-len", type=int, default=2048, metavar="N", help="default 2048")
-    parser.add_argument("--batch-size", type=int, default=64, metavar="N", help="default 64")
-    parser.add_argument("--cut", default="chunk", help="chunk (default), pack, pad or window")
-    parser.add_argument("--keys", default="", metavar="K,K", help="more arrays: labels,doc_ids,position_ids,cu_seqlens")
-    parser.add_argument("--seconds", type=float, default=3.0, metavar="X", help="for each number of threads; default 3")
+    parser = command(
+        commands, "bench", _run_bench,
+        "Measure what this machine's loader delivers from a store. It takes batches and does nothing with them, with "
+        "0, 1 and 2 threads that read ahead.",
+        "data/corpus --seq-len 2048 --batch-size 64",
+    )  # fmt: skip
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="A store, or token files.")
+    parser.add_argument("--seq-len", type=int, default=2048, metavar="N", help="Tokens a sequence; 2,048 by default.")
+    parser.add_argument("--batch-size", type=int, default=64, metavar="N", help="Sequences a batch; 64 by default.")
+    parser.add_argument("--cut", default="chunk", help="How sequences are cut: chunk (the default), pack, pad, window.")
+    parser.add_argument(
+        "--keys", default="", metavar="K,K", help="More arrays to make: labels, doc_ids, position_ids, cu_seqlens."
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=3.0, metavar="X", help="How long each number of threads is measured; 3 s."
+    )
     foreign_options(parser)
-    json_option(parser)
 
 
 def _run_bench(chosen: argparse.Namespace) -> None:
-    from gristmill.show.bench import show_bench
+    from gristmill.show.bench import measured, show_bench
+    from gristmill.show.terminal import print_json
     from gristmill.store.opening import open_store
 
     paths = chosen.paths[0] if len(chosen.paths) == 1 else chosen.paths
-    show_bench(open_store(paths, chosen.dtype, chosen.eos), chosen)
+    store = open_store(paths, chosen.dtype, chosen.eos)
+    rows = measured(store, chosen)
+    if chosen.json:
+        print_json(rows)
+    else:
+        show_bench(store, chosen, rows)
 
 
 def _demo(commands: Any) -> None:
-    parser = command(commands, "demo", _run_demo, "All of it on text that every Python has, in under a minute.")
-    parser.add_argument("--out", metavar="DIR", help="keep the stores in this folder (default: a temporary one)")
+    parser = command(
+        commands, "demo", _run_demo,
+        "Show all of it in under a minute, on text that every Python has: prepare two stores, mix them, look at a "
+        "batch, kill a reader and resume it, measure the loader.",
+        "", "--out demo",
+    )  # fmt: skip
+    parser.add_argument(
+        "--out", metavar="DIR", help="Keep the stores in this folder; else they are removed at the end."
+    )
 
 
 def _run_demo(chosen: argparse.Namespace) -> None:
     from gristmill.demo import demo
 
-    demo(chosen.out)
+    demo(chosen.out, chosen.json)
 
 
 if __name__ == "__main__":

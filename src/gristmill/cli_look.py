@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gristmill.cli_options import command, foreign_options, json_option, progress_bar
+from gristmill.cli_options import command, foreign_options, progress_bar
 from gristmill.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from gristmill.core.bar import Bar
 
 
 def add_inspect(commands: Any) -> None:
     """`gristmill inspect`"""
-    parser = command(commands, "inspect", _run_inspect, "What is in a store, a plan or a checkpoint.")
-    parser.add_argument("path", metavar="PATH", help="store folder, token file, plan JSON or checkpoint JSON")
-    parser.add_argument("--doc", metavar="ID", help="a document: where it is in a store, when a plan shows it")
-    parser.add_argument("--step", type=int, metavar="N", help="a plan's step: which documents are in it")
-    parser.add_argument("--until", type=int, metavar="N", help="look this far into a plan; default its end")
-    parser.add_argument("--plan", metavar="FILE", help="with a checkpoint: the plan that it must belong to")
+    parser = command(
+        commands, "inspect", _run_inspect,
+        "Show what is in a store, a split, a token file, a plan or a checkpoint. A store shows its figures and its "
+        "funnel: what each step left of the documents, and why the others went.",
+        "data/corpus", "data/corpus --doc web/a.jsonl:12", "plan.json --step 48211", "checkpoint.json --plan plan.json",
+    )  # fmt: skip
+    parser.add_argument(
+        "path", metavar="PATH", help="A store's folder or one of its splits, a token file, or the JSON of a plan or "
+        "a checkpoint."
+    )  # fmt: skip
+    parser.add_argument("--doc", metavar="ID", help="Show a document: where a store has it, or when a plan serves it.")
+    parser.add_argument("--step", type=int, metavar="N", help="Show which documents are in this step of a plan.")
+    parser.add_argument("--until", type=int, metavar="N", help="Look this far into a plan; by default to its end.")
+    parser.add_argument("--plan", metavar="FILE", help="Check that a checkpoint belongs to this plan.")
     foreign_options(parser)
-    json_option(parser)
 
 
 def _run_inspect(chosen: argparse.Namespace) -> None:
@@ -42,7 +53,7 @@ def _run_inspect(chosen: argparse.Namespace) -> None:
     if chosen.doc is not None:
         show_document(path, open_all(path, chosen.dtype, chosen.eos), chosen.doc, chosen.json)
     elif path.is_dir() and not is_sharded_bin(path):
-        show_store(path, open_store, as_json=chosen.json)
+        show_store(path, chosen.json)
     else:
         show_tokens(open_store(path, chosen.dtype, chosen.eos), chosen.json)
 
@@ -59,27 +70,43 @@ def open_all(path: Path, dtype: str | None, eos: int | None) -> list[Any]:
 
 def add_verify(commands: Any) -> None:
     """`gristmill verify`"""
-    parser = command(commands, "verify", _run_verify, "Check every checksum, count and boundary of a store.")
-    parser.add_argument("path", metavar="DIR", help="a store, or one of its splits")
-    json_option(parser)
+    parser = command(
+        commands, "verify", _run_verify,
+        "Check every checksum, count and boundary of a store. Each fault is named, and the exit code is then 1.",
+        "data/corpus",
+    )  # fmt: skip
+    parser.add_argument("path", metavar="DIR", help="A store, or one of its splits.")
 
 
 def _run_verify(chosen: argparse.Namespace) -> int:
-    from gristmill.show.terminal import print_json
-    from gristmill.store.manifest import MANIFEST, read_manifest
+    from gristmill.show.terminal import line, print_json
     from gristmill.store.verify import verify
 
     path = Path(chosen.path)
     with progress_bar(chosen) as bar:
-        root = path if (path / MANIFEST).exists() else path.parent
-        splits = read_manifest(root)["splits"] if (root / MANIFEST).exists() else {}
-        bar.start("verifying", sum(split["tokens"] for split in splits.values()))
-        verdict = verify(path, bar.advance)
+        verdict = verify(path, _in_bytes(path, bar))
     if chosen.json:
-        print_json(vars(verdict))
+        print_json({**vars(verdict), **bar.figures})
     else:
         counts = f"{verdict.shards:,} shards, {verdict.documents:,} documents, {verdict.tokens:,} tokens"
-        print(f"{chosen.path}: {counts}: {f'faults: {len(verdict.faults):,}' if verdict.faults else 'whole'}")
+        line(f"{path}: {counts}: {f'faults: {len(verdict.faults):,}' if verdict.faults else 'whole'}")
+        line(f"Verified {bar.took()}.")
     for fault in verdict.faults:
         print(f"gristmill: {fault}", file=sys.stderr)
     return 1 if verdict.faults else 0
+
+
+def _in_bytes(path: Path, bar: Bar) -> Callable[[int], None]:
+    """Start the bar over what is verified; the function that it is told tokens by."""
+    import numpy as np
+
+    from gristmill.store.manifest import MANIFEST, load_manifest
+
+    root = path if (path / MANIFEST).exists() else path.parent
+    if not (root / MANIFEST).exists():
+        return lambda tokens: None
+    manifest = load_manifest(root)
+    size = np.dtype(manifest.dtype).itemsize
+    splits = manifest.splits if root == path else {path.name: manifest.splits.get(path.name, [])}
+    bar.start("verifying", size * sum(shard.tokens for shards in splits.values() for shard in shards))
+    return lambda tokens: bar.advance(size * tokens)

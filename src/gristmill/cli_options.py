@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -11,27 +12,39 @@ if TYPE_CHECKING:
 
 
 def command(
-    commands: Any, name: str, run: Callable[[argparse.Namespace], int | None], text: str
+    commands: Any, name: str, run: Callable[[argparse.Namespace], int | None], text: str, *examples: str
 ) -> argparse.ArgumentParser:
-    """A command, with the function that runs it."""
-    parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
+    """A command, with the function that runs it and examples of its use; every command has --json."""
+    shown = [f"  gristmill {name} {example}".rstrip() for example in examples]
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=text.partition(". ")[0].rstrip(".") + ".",
+        description="\n".join([textwrap.fill(text, 79), "", "for example:", *shown]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="Print one JSON value, and nothing else, on stdout: for programs."
+    )
     parser.set_defaults(run=run, parser=parser)
     return parser
 
 
-def json_option(parser: argparse.ArgumentParser) -> None:
-    """Programs want JSON."""
-    parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
-
-
 def foreign_options(parser: argparse.ArgumentParser) -> None:
     """What cannot be known of a bare token file."""
-    parser.add_argument("--dtype", help="of token files without a header: uint16, uint32, ...")
-    parser.add_argument("--eos", type=int, metavar="ID", help="what ends documents in token files without an index")
+    parser.add_argument("--dtype", help="The type of token files without a header: uint16, uint32, ...")
+    parser.add_argument(
+        "--eos", type=int, metavar="ID", help="The token that ends a document in token files without an index."
+    )
+
+
+def option_name(parser: argparse.ArgumentParser, argument: str) -> str:
+    """How a command spells an argument: `--text-field`, `INPUT`."""
+    (action,) = (action for action in parser._actions if action.dest == argument)
+    return next(iter(action.option_strings), str(action.metavar))
 
 
 def progress_bar(chosen: argparse.Namespace) -> Bar:
     """A bar on the terminal, unless JSON is asked for."""
     from gristmill.core.bar import Bar
 
-    return Bar(quiet=getattr(chosen, "json", False))
+    return Bar(quiet=chosen.json)

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gristmill.cli_options import command, json_option, progress_bar
+from gristmill.cli_options import command, option_name, progress_bar
 from gristmill.core.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
@@ -21,75 +21,123 @@ _SAMPLE = 1000
 
 def add_prepare(commands: Any) -> None:
     """`gristmill prepare`"""
-    parser = command(commands, "prepare", _run_prepare, "Raw text to a store.")
-    _add_recipe_options(parser)
-    _add_run_options(parser)
-    json_option(parser)
+    parser = command(
+        commands, "prepare", _run_prepare,
+        "Make a store of raw text: read, clean, drop duplicates, tokenise, split into train and val. A run that was "
+        "cut short goes on where it was when the same command is given again.",
+        "my.txt --out data/mine",
+        "web=raw/web 'code=raw/*.jsonl.zst' --out data/corpus",
+        "--recipe recipe.yaml --dry-run",
+        "--recipe recipe.yaml",
+    )  # fmt: skip
+    parser.usage = (
+        "gristmill prepare INPUT... --out DIR [OPTION...]\n       gristmill prepare --recipe FILE [OPTION...]"
+    )
+    _add_inputs(parser)
+    _add_recipe_options(parser.add_argument_group("what decides the bytes of the store"))
+    _add_source_options(parser.add_argument_group("how documents are found in the inputs"))
+    _add_run_options(parser.add_argument_group("how it runs; the store is the same"))
 
 
-def _add_recipe_options(parser: argparse.ArgumentParser) -> None:
-    """What decides the bytes of the store."""
+def _add_inputs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "inputs",
         nargs="*",
         metavar="INPUT",
-        help="text, JSONL, Parquet, Arrow or tar file, plain or compressed, folder of such, or pattern in quotes; "
-        "NAME=INPUT names its source (else a folder is a source by its name, and all files are the source 'text')",
+        help="A text, JSONL, Parquet, Arrow or tar file, plain or compressed; a folder of such; or a pattern in "
+        "quotes. NAME=INPUT names its source; else a folder is a source by its own name, and all files are the "
+        "source 'text'.",
     )
     parser.add_argument(
-        "--input-files", nargs="+", action="extend", default=[], metavar="INPUT", help="the same, as an option"
+        "--input-files", nargs="+", action="extend", default=[], metavar="INPUT", help="Inputs, given as an option."
     )
-    parser.add_argument("--out", "--out-dir", metavar="DIR", help="folder of the new store")
-    parser.add_argument("--recipe", metavar="FILE", help="a YAML file that says all that decides the store's bytes")
+    parser.add_argument("--out", "--out-dir", metavar="DIR", help="The folder of the new store.")
+    parser.add_argument(
+        "--recipe", metavar="FILE", help="A YAML file that says all that decides the store's bytes; `gristmill init` "
+        "writes one to begin with."
+    )  # fmt: skip
+
+
+def _add_recipe_options(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--tokenizer", "--tokenization", metavar="NAME",
-        help="byte, gpt2, a tiktoken name, a tokenizer.json, a hub name; default gpt2",
+        help="One of byte, gpt2, a tiktoken name, a tokenizer.json or a hub name; gpt2 by default.",
     )  # fmt: skip
-    parser.add_argument("--eos", type=int, metavar="ID", help="EOS id where the tokenizer does not tell it")
-    parser.add_argument("--tokens-per-shard", type=int, metavar="N", help="at most; default 100,000,000")
-    parser.add_argument("--val-fraction", type=float, metavar="X", help="share of documents held out; default 0.005")
-    parser.add_argument("--compression", choices=("none", "zstd"), help="of the tokens; default none")
-    parser.add_argument("--seed", type=int, metavar="N", help="of the split into train and val, and of --shuffle")
-    parser.add_argument("--shuffle", action="store_const", const=True, help="shuffle the documents of the store")
-    parser.add_argument("--text-field", metavar="KEY", help="key or column of the text; default text")
-    parser.add_argument("--id-field", metavar="KEY", help="key or column of the id; default id, else its place")
-    parser.add_argument("--fields", metavar="K,K", help="more keys or columns to carry into the documents' table")
+    parser.add_argument("--eos", type=int, metavar="ID", help="The EOS id, where the tokenizer does not tell it.")
     parser.add_argument(
-        "--documents", choices=("file", "line", "paragraph"), help="what a document is in plain text; default file"
+        "--tokens-per-shard", type=int, metavar="N", help="A shard holds this many at most; 100,000,000."
     )
+    parser.add_argument("--val-fraction", type=float, metavar="X", help="Hold this share out as val; 0.005 by default.")
+    parser.add_argument("--compression", choices=("none", "zstd"), help="Compress the tokens, or not (the default).")
+    parser.add_argument("--seed", type=int, metavar="N", help="It decides the split into train and val, and --shuffle.")
+    parser.add_argument("--shuffle", action="store_const", const=True, help="Shuffle the documents of the store.")
+    parser.add_argument("--no-normalize", action="store_true", help="Keep the text as it is.")
     parser.add_argument(
-        "--on-error", choices=("raise", "skip"), help="stop at unreadable input (default), or count and report it"
+        "--dedup", metavar="K,K", help="Drop duplicates: exact (the default), lines, near; in this order."
     )
-    parser.add_argument("--no-normalize", action="store_true", help="keep the text as it is")
-    parser.add_argument("--dedup", metavar="K,K", help="exact (default), lines, near, in this order")
-    parser.add_argument("--no-dedup", action="store_true", help="keep duplicates")
+    parser.add_argument("--no-dedup", action="store_true", help="Keep duplicates.")
 
 
-def _add_run_options(parser: argparse.ArgumentParser) -> None:
-    """What changes no byte of it."""
-    parser.add_argument("--workers", type=int, metavar="N", help="processes; default as many as cores")
+def _add_source_options(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument(
-        "--memory", metavar="SIZE", help="for the whole run; what does not fit spills to disk; default 4GB"
-    )
-    parser.add_argument("--work", metavar="DIR", help="keep unfinished work here, and use it again in later runs")
-    parser.add_argument("--save-index", metavar="DIR", help="keep what later runs need to find near duplicates of this")
-    parser.add_argument("--keep-dropped", action="store_true", help="keep the texts of dropped documents")
-    parser.add_argument("--dry-run", action="store_true", help="print the plan and an estimate; write nothing")
-    parser.add_argument(
-        "--sample", type=int, metavar="N", help="judge N documents by each rule alone and together; write nothing"
+        "--text-field", dest="text", metavar="KEY", help="The text stands under this key or column; `text` by default."
     )
     parser.add_argument(
-        "--pack", type=int, action="append", default=[], metavar="SEQ_LEN", help="also build a pack index; repeatable"
+        "--id-field",
+        dest="id",
+        metavar="KEY",
+        help="The id stands under this one; `id` by default, else the document's place names it.",
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace a finished store")
+    parser.add_argument("--fields", metavar="K,K", help="Carry these keys or columns into the documents' table.")
+    parser.add_argument(
+        "--documents",
+        choices=("file", "line", "paragraph"),
+        help="In plain text a document is a file (the default), a line or a paragraph.",
+    )
+    parser.add_argument(
+        "--encoding",
+        metavar="NAME",
+        help="Text and JSONL are written in this one: latin-1, cp1252, utf-16, ...; utf-8 by default.",
+    )
+    parser.add_argument(
+        "--on-error", choices=("raise", "skip"), help="Stop at unreadable input (the default), or count and report it."
+    )
+
+
+def _add_run_options(parser: argparse._ArgumentGroup) -> None:
+    parser.add_argument(
+        "--workers", type=int, metavar="N", help="Work in so many processes; as many as cores by default."
+    )
+    parser.add_argument(
+        "--memory", metavar="SIZE", help="Use so much for the whole run, and spill the rest to disk; 4GB by default."
+    )
+    parser.add_argument("--work", metavar="DIR", help="Keep unfinished work here, and use it again in later runs.")
+    parser.add_argument(
+        "--save-index", metavar="DIR", help="Keep what later runs need to find near duplicates of this store."
+    )
+    parser.add_argument(
+        "--keep-dropped", action="store_true", help="Keep the texts of dropped documents, for `gristmill dropped`."
+    )
+    parser.add_argument("--dry-run", action="store_true", help="Print the plan and an estimate, and write nothing.")
+    parser.add_argument(
+        "--sample", type=int, metavar="N", help="Judge N documents by each rule, alone and together; write nothing."
+    )
+    parser.add_argument(
+        "--pack",
+        type=int,
+        action="append",
+        default=[],
+        metavar="SEQ_LEN",
+        help="Build a pack index too; may be given several times.",
+    )
+    parser.add_argument("--overwrite", action="store_true", help="Replace a finished store.")
 
 
 def _run_prepare(chosen: argparse.Namespace) -> None:
     from gristmill.indexing import index
     from gristmill.run import prepare
-    from gristmill.show.store import show_store
-    from gristmill.show.terminal import console
-    from gristmill.store.opening import open_split, open_store
+    from gristmill.show.store import show_made
+    from gristmill.store.opening import open_split
 
     chosen.inputs = [*chosen.inputs, *chosen.input_files]
     recipe = _read_recipe(chosen) if chosen.recipe else _make_recipe(chosen)
@@ -101,9 +149,7 @@ def _run_prepare(chosen: argparse.Namespace) -> None:
         prepare(recipe, overwrite=chosen.overwrite, progress=bar, options=_run_options(chosen))
         for seq_len in chosen.pack:
             index(open_split(root, "train"), seq_len, progress=bar)
-    show_store(root, open_store, as_json=chosen.json)
-    if not chosen.json:
-        console.print(f'Open it in Python: gristmill.open("{root / "train"}")', soft_wrap=True)
+    show_made(root, chosen.json, bar)
 
 
 def _look_ahead(recipe: Recipe, chosen: argparse.Namespace) -> None:
@@ -133,8 +179,7 @@ def _read_recipe(chosen: argparse.Namespace) -> Recipe:
     chosen.said_by_recipe = options
     given = [name for name in options if getattr(chosen, name) not in (None, [], False)]
     if given:
-        name = "INPUT" if given[0] == "inputs" else f"--{given[0].replace('_', '-')}"
-        raise ConfigError(f"--recipe says everything: put {name} into {chosen.recipe}.")
+        raise ConfigError(f"--recipe says everything: put {option_name(chosen.parser, given[0])} into {chosen.recipe}.")
     recipe = read_recipe(chosen.recipe)
     return dataclasses.replace(recipe, out=chosen.out) if chosen.out else recipe
 
@@ -180,7 +225,7 @@ _RECIPE_OPTIONS = {"seed": "seed", "tokenizer": "tokenizer", "eos": "eos", "on_e
 _STORE_OPTIONS = {
     "tokens_per_shard": "tokens_per_shard", "val_fraction": "val_fraction", "compression": "compression"
 }  # fmt: skip
-_SOURCE_OPTIONS = {"text_field": "text", "id_field": "id", "documents": "documents"}
+_SOURCE_OPTIONS = {"text": "text", "id": "id", "documents": "documents", "encoding": "encoding"}
 
 
 def _given(chosen: argparse.Namespace, fields: dict[str, str]) -> dict[str, Any]:
@@ -201,39 +246,60 @@ def named_input(given: str) -> tuple[str, str]:
 
 def add_init(commands: Any) -> None:
     """`gristmill init`"""
-    parser = command(commands, "init", _run_init, "Write a recipe with every key explained.")
-    parser.add_argument("path", nargs="?", default="recipe.yaml", metavar="FILE", help="default recipe.yaml")
-    parser.add_argument("--overwrite", action="store_true", help="replace the file")
+    parser = command(
+        commands, "init", _run_init,
+        "Write a recipe with every key explained. Edit its sources, then give it to `gristmill prepare --recipe`.",
+        "", "corpus.yaml",
+    )  # fmt: skip
+    parser.add_argument(
+        "path", nargs="?", default="recipe.yaml", metavar="FILE", help="The file to write; recipe.yaml by default."
+    )
+    parser.add_argument("--overwrite", action="store_true", help="Replace the file.")
 
 
 def _run_init(chosen: argparse.Namespace) -> None:
     from gristmill.recipe_template import TEMPLATE
+    from gristmill.show.terminal import line, print_json
 
     path = Path(chosen.path)
     if path.exists() and not chosen.overwrite:
         raise ConfigError(f"{path} exists: choose another name, or say --overwrite.")
     path.write_text(TEMPLATE, encoding="utf-8")
-    print(f"{path} is written: edit its sources, then run `gristmill prepare --recipe {path} --dry-run`.")
+    if chosen.json:
+        print_json({"path": str(path)})
+    else:
+        line(f"{path} is written: edit its sources, then run `gristmill prepare --recipe {path} --dry-run`.")
 
 
 def add_train_tokenizer(commands: Any) -> None:
     """`gristmill train-tokenizer`"""
-    parser = command(commands, "train-tokenizer", _run_train_tokenizer, "A byte-level BPE tokenizer of your own text.")
-    parser.add_argument("inputs", nargs="+", metavar="INPUT", help="as for prepare")
-    parser.add_argument("--out", required=True, metavar="FILE", help="the tokenizer.json to write")
-    parser.add_argument("--vocab-size", type=int, default=32_000, metavar="N", help="ids in all; default 32,000")
-    parser.add_argument("--limit", default="1GB", metavar="SIZE", help="of text to learn from; default 1GB")
-    parser.add_argument("--text-field", metavar="KEY", help="key or column of the text; default text")
-    parser.add_argument("--overwrite", action="store_true", help="replace the file")
+    parser = command(
+        commands, "train-tokenizer", _run_train_tokenizer,
+        "Learn a byte-level BPE tokenizer from your own text. The file is used by `--tokenizer FILE`.",
+        "raw/*.txt --out tokenizer.json --vocab-size 32000",
+    )  # fmt: skip
+    parser.add_argument("inputs", nargs="+", metavar="INPUT", help="Files, folders or patterns, as for prepare.")
+    parser.add_argument("--out", required=True, metavar="FILE", help="The tokenizer.json to write.")
+    parser.add_argument("--vocab-size", type=int, default=32_000, metavar="N", help="Ids in all; 32,000 by default.")
+    parser.add_argument("--limit", default="1GB", metavar="SIZE", help="Text to learn from, at most; 1GB by default.")
+    parser.add_argument(
+        "--text-field", dest="text", metavar="KEY", help="The text stands under this key or column; `text` by default."
+    )
+    parser.add_argument("--overwrite", action="store_true", help="Replace the file.")
 
 
 def _run_train_tokenizer(chosen: argparse.Namespace) -> None:
     from gristmill.run import train_tokenizer
+    from gristmill.show.terminal import line, print_json
 
     with progress_bar(chosen) as bar:
         report = train_tokenizer(
             chosen.inputs, chosen.out, vocab_size=chosen.vocab_size, limit=chosen.limit,
-            text=chosen.text_field or "text", overwrite=chosen.overwrite, progress=bar,
+            text=chosen.text or "text", overwrite=chosen.overwrite, progress=bar,
         )  # fmt: skip
+    if chosen.json:
+        print_json({"path": chosen.out, **dataclasses.asdict(report), **bar.figures})
+        return
     learnt = f"{report.vocab_size:,} ids from {report.documents:,} documents, {report.text_bytes:,} bytes"
-    print(f"{chosen.out} holds {learnt}: use it by --tokenizer {chosen.out}.")
+    line(f"{chosen.out} holds {learnt}: use it by --tokenizer {chosen.out}.")
+    line(f"Done {bar.took()}.")

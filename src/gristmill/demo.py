@@ -13,6 +13,7 @@ import sysconfig
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,31 +25,36 @@ from gristmill.order.options import PlanOptions
 from gristmill.order.plan import Plan
 from gristmill.recipe import Recipe, SourceOptions, StoreOptions
 from gristmill.run import load_plan, prepare
-from gristmill.show.bench import show_bench
-from gristmill.show.plan import show_batch
-from gristmill.show.store import show_store
-from gristmill.show.terminal import console, table
+from gristmill.show.bench import measured, show_bench
+from gristmill.show.plan import plan_facts, show_batch, show_plan
+from gristmill.show.store import show_store, store_facts
+from gristmill.show.terminal import line, paragraph, print_json
 from gristmill.store.opening import open_store
 from gristmill.store.reader import Store
 
 SEQ_LEN, BATCH_SIZE, STEPS = 256, 16, 400
 
 
-def demo(out: str | None) -> None:
-    """Run all stages in `out`, or in a temporary folder that is removed afterwards."""
+def demo(out: str | None, as_json: bool = False) -> None:
+    """Run all stages in `out`, or in a temporary folder that is removed afterwards; as JSON only the figures."""
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="gristmill-demo-") as temporary:
-        root = Path(out or temporary)
-        _prepare_stores(root)
-        plan = _make_plan(root)
-        _show_step(plan)
-        _kill_and_resume(root / "plan.json")
-        _throughput(root)
-    console.print(f"\nDone in {time.perf_counter() - began:.1f} s." + (f" The stores are in {out}." if out else ""))
+        root, shown = Path(out or temporary), not as_json
+        stores = _prepare_stores(root, shown)
+        plan = _make_plan(root, shown)
+        step = _look_at_step(plan, shown)
+        resumed = _kill_and_resume(root / "plan.json", shown)
+        bench = _throughput(root, shown)
+        figures = {"stores": stores, "plan": plan_facts(plan), "step": step, "resumed": resumed, "bench": bench}
+    seconds = time.perf_counter() - began
+    if as_json:
+        print_json({**figures, "out": out, "seconds": round(seconds, 3)})
+    else:
+        line(f"\nDone in {seconds:.1f} s." + (f" The stores are in {out}." if out else ""))
 
 
 def _heading(number: int, text: str) -> None:
-    console.print(f"\n{number}. {text}", style="bold")
+    line(f"\n{number}. {text}", bold=True)
 
 
 def _write_topics(folder: Path) -> None:
@@ -60,8 +66,9 @@ def _write_topics(folder: Path) -> None:
         (folder / f"{name}.txt").write_text(pydoc.plain(text), encoding="utf-8")
 
 
-def _prepare_stores(root: Path) -> None:
-    _heading(1, "Prepare: the standard library's sources and pydoc's topics, two stores")
+def _prepare_stores(root: Path, shown: bool) -> dict[str, Any]:
+    if shown:
+        _heading(1, "Prepare: the standard library's sources and pydoc's topics, two stores")
     _write_topics(root / "raw" / "topics")
     library = sysconfig.get_paths()["stdlib"]
     for name, paths in {
@@ -70,13 +77,15 @@ def _prepare_stores(root: Path) -> None:
     }.items():
         store = StoreOptions(tokens_per_shard=1_000_000, val_fraction=0.02)
         recipe = Recipe(str(root / name), [SourceOptions(name, paths)], tokenizer="gpt2", store=store, on_error="skip")
-        with Bar() as bar:
+        with Bar(quiet=not shown) as bar:
             prepare(recipe, overwrite=True, progress=bar)
-        show_store(root / name, open_store, as_json=False)
+        if shown:
+            show_store(root / name, as_json=False)
+            line("")
+    return {name: store_facts(root / name) for name in ("code", "prose")}
 
 
-def _make_plan(root: Path) -> Plan:
-    _heading(2, "Mix: 70 % code, 30 % prose, whole documents packed into windows")
+def _make_plan(root: Path, shown: bool) -> Plan:
     stores = {name: open_store(root / name / "train") for name in ("code", "prose")}
     for store in stores.values():
         index(store, SEQ_LEN)
@@ -84,28 +93,31 @@ def _make_plan(root: Path) -> Plan:
     weights = {"code": 0.7, "prose": 0.3}
     plan = Plan(stores, weights, seq_len=SEQ_LEN, batch_size=BATCH_SIZE, seed=0, steps=STEPS, options=options)
     plan.save(root / "plan.json")
-    forecast = plan.forecast()
-    rows = [(s.name, s.samples, f"{s.share:.4f}", f"{s.epochs:.2f}") for s in forecast.sources]
-    table(f"forecast for {STEPS} steps, {forecast.tokens:,} tokens", ("source", "samples", "share", "epochs"), rows)
+    if shown:
+        _heading(2, "Mix: 70 % code, 30 % prose, whole documents packed into windows")
+        show_plan(plan)
     return plan
 
 
-def _show_step(plan: Plan) -> None:
-    _heading(3, "A batch, decoded, with the documents behind it")
+def _look_at_step(plan: Plan, shown: bool) -> dict[str, Any]:
     store = plan.sources[0].store
     assert isinstance(store, Store)
     loader = Loader(plan, keys=("labels", "doc_ids"), threads=0)
     batch = loader.batch(123)
-    show_batch(plan, batch, 123, store.decode)
-    shapes = ", ".join(f"{key} {array.dtype}{list(array.shape)}" for key, array in batch.items())
-    console.print(shapes)
+    shapes = {key: f"{array.dtype}{list(array.shape)}" for key, array in batch.items()}
     document = plan.trace(123)[0].doc_id
-    steps = ", ".join(dict.fromkeys(str(seen.step) for seen in plan.find(document)[:8]))
-    console.print(f"and back: {document!r} is seen in steps {steps} …")
+    steps = list(dict.fromkeys(seen.step for seen in plan.find(document)[:8]))
+    if shown:
+        _heading(3, "A batch, decoded, with the documents behind it")
+        show_batch(plan, batch, 123, store.decode)
+        paragraph(", ".join(f"{key} {shape}" for key, shape in shapes.items()))
+        paragraph(f"and back: {document!r} is seen in steps {', '.join(map(str, steps))} …")
+    return {"step": 123, "arrays": shapes, "document": document, "seen_in": steps}
 
 
-def _kill_and_resume(plan_file: Path) -> None:
-    _heading(4, "Kill a reader with SIGKILL, resume it on two ranks, compare every token")
+def _kill_and_resume(plan_file: Path, shown: bool) -> dict[str, Any]:
+    if shown:
+        _heading(4, "Kill a reader with SIGKILL, resume it on two ranks, compare every token")
     checkpoint = plan_file.with_name("checkpoint.json")
     checkpoint.unlink(missing_ok=True)
     victim = subprocess.Popen([sys.executable, "-m", "gristmill.demo", "--read", str(plan_file), str(checkpoint)])
@@ -131,10 +143,12 @@ def _kill_and_resume(plan_file: Path) -> None:
             raise StateError("The resumed batches differ from the uninterrupted ones: please report this.")
         compared += rows.size
     size = len(json.dumps(state))
-    console.print(
-        f"killed after step {state['step']}, checkpoint {size} bytes, loaded in {seconds * 1e3:.1f} ms; "
-        f"{compared:,} tokens on 2 ranks equal those of 1"
-    )
+    if shown:
+        paragraph(
+            f"killed after step {state['step']}, checkpoint {size} bytes, loaded in {seconds * 1e3:.1f} ms; "
+            f"{compared:,} tokens on 2 ranks equal those of 1"
+        )
+    return {"step": state["step"], "checkpoint_bytes": size, "load_seconds": seconds, "tokens_compared": compared}
 
 
 def read(plan_file: str, checkpoint: str) -> None:
@@ -147,12 +161,15 @@ def read(plan_file: str, checkpoint: str) -> None:
         time.sleep(0.01)
 
 
-def _throughput(root: Path) -> None:
-    _heading(5, "Throughput of this machine")
-    chosen = argparse.Namespace(
-        keys="", seq_len=SEQ_LEN, batch_size=BATCH_SIZE * 16, cut="pack", seconds=1.0, json=False
-    )
-    show_bench(open_store(root / "code" / "train"), chosen)
+def _throughput(root: Path, shown: bool) -> list[dict[str, float]]:
+    if shown:
+        _heading(5, "Throughput of this machine")
+    store = open_store(root / "code" / "train")
+    chosen = argparse.Namespace(keys="", seq_len=SEQ_LEN, batch_size=BATCH_SIZE * 16, cut="pack", seconds=0.5)
+    rows = measured(store, chosen)
+    if shown:
+        show_bench(store, chosen, rows)
+    return rows
 
 
 if __name__ == "__main__":

@@ -7,20 +7,20 @@ import argparse
 from gristmill.cli import build_parser
 
 FROZEN = {
-    "prepare": "INPUT --compression --dedup --documents --dry-run --eos --fields --id-field --input-files --json "
-    "--keep-dropped --memory --no-dedup --no-normalize --on-error --out --out-dir --overwrite --pack --recipe --sample "
-    "--save-index --seed --shuffle --text-field --tokenization --tokenizer --tokens-per-shard --val-fraction --work "
-    "--workers",
-    "init": "FILE --overwrite",
-    "train-tokenizer": "INPUT --limit --out --overwrite --text-field --vocab-size",
+    "prepare": "INPUT --compression --dedup --documents --dry-run --encoding --eos --fields --id-field --input-files "
+    "--json --keep-dropped --memory --no-dedup --no-normalize --on-error --out --out-dir --overwrite --pack --recipe "
+    "--sample --save-index --seed --shuffle --text-field --tokenization --tokenizer --tokens-per-shard --val-fraction "
+    "--work --workers",
+    "init": "FILE --json --overwrite",
+    "train-tokenizer": "INPUT --json --limit --out --overwrite --text-field --vocab-size",
     "inspect": "PATH --doc --dtype --eos --json --plan --step --until",
     "verify": "DIR --json",
-    "index": "PATH --dtype --eos --force --index-dir --seq-len",
+    "index": "PATH --dtype --eos --force --index-dir --json --seq-len",
     "join": "STORE --json --out --overwrite",
     "export": "DIR --json --out --overwrite --to",
     "import": "FILE --boundaries --dtype --eos --json --out --overwrite --split --tokenizer",
     "bench": "PATH --batch-size --cut --dtype --eos --json --keys --seconds --seq-len",
-    "demo": "--out",
+    "demo": "--json --out",
 }
 
 
@@ -39,11 +39,13 @@ def test_commands_and_options_are_the_frozen_ones() -> None:
     assert {name: names(parser) for name, parser in commands().items()} == FROZEN
 
 
-def test_every_command_and_option_has_a_help_text() -> None:
+def test_every_command_shows_an_example_and_every_option_says_what_it_is_for_in_a_sentence() -> None:
     for name, parser in commands().items():
-        assert parser.description, name
+        assert f"for example:\n  gristmill {name}" in (parser.description or ""), name
         for action in parser._actions:
-            assert action.help, f"{name}: {action.dest}"
+            said = action.help or ""
+            whole = said[:1].isupper() and said.endswith((".", "..."))
+            assert whole or action.dest == "help", f"{name}: {action.dest}: {said}"
 
 
 def test_defaults_are_the_librarys() -> None:
@@ -71,4 +73,4 @@ def test_underscores_are_dashes_in_every_option_of_every_command() -> None:
 
 def test_what_follows_two_dashes_or_an_equals_sign_keeps_its_underscores() -> None:
     chosen = build_parser().parse_args(["prepare", "--out_dir=a_b", "--", "--text_field"])
-    assert (chosen.out, chosen.inputs, chosen.text_field) == ("a_b", ["--text_field"], None)
+    assert (chosen.out, chosen.inputs, chosen.text) == ("a_b", ["--text_field"], None)

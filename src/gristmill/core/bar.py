@@ -11,13 +11,13 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn,
 from rich.text import Text
 
 from gristmill.core.progress import BYTES
+from gristmill.core.sizes import mega, megabytes, speed
 
 if TYPE_CHECKING:
     from types import TracebackType
 
 # A log of a run of hours stays short enough to be read.
 _LOG_SECONDS = 30.0
-_MEGA = 1e6
 
 
 class Bar:
@@ -79,6 +79,17 @@ class Bar:
         """Bytes of the first piece of work that is counted in bytes; what an earlier run had done is not in it."""
         return self._first.done if self._first else 0
 
+    @property
+    def figures(self) -> dict[str, float]:
+        """For JSON."""
+        return {"seconds": round(self.seconds, 3), "bytes_read": self.read}
+
+    def took(self) -> str:
+        """`in 12.3 s (55.4 MB at 4.5 MB/s)`, for the last line of a command."""
+        seconds = self.seconds
+        size = f" ({megabytes(self.read)} at {speed(self.read, seconds)})" if self.read else ""
+        return f"in {seconds:,.1f} s{size}"
+
     def _log(self) -> None:
         now = time.monotonic()
         if self._work and now - self._logged >= self._log_seconds:
@@ -101,19 +112,9 @@ class _Work:
         return f"{said}, {speed(self.done, seconds)}" if self.unit == BYTES and seconds else said
 
 
-def speed(size: int, seconds: float) -> str:
-    """`4.5 MB/s`"""
-    return f"{size / _MEGA / seconds:,.1f} MB/s"
-
-
-def megabytes(size: int) -> str:
-    """`12.3 MB`"""
-    return f"{size / _MEGA:,.1f} MB"
-
-
 def _part(done: int, total: int, unit: str) -> str:
     if unit == BYTES:
-        return f"{done / _MEGA:,.1f} of {megabytes(total)}"
+        return f"{mega(done)} of {megabytes(total)}"
     return f"{done:,} of {total:,} {unit}"
 
 

@@ -9,6 +9,7 @@ from gristmill.core.errors import ConfigError
 
 _UNITS = {"": 1, "b": 1, **{f"{letter}{tail}": 1000**power if tail == "b" else 1024**power
                              for power, letter in enumerate("kmgt", 1) for tail in ("b", "", "ib")}}  # fmt: skip
+_MEGA = 1_000_000
 
 
 def parse_size(text: str | int) -> int:
@@ -20,3 +21,18 @@ def parse_size(text: str | int) -> int:
     if size >= 1 << 63:
         raise ConfigError(f"{str(text)[:20]!r} is more than any machine has: write it as 512MB, 4GB or 1.5GiB.")
     return size
+
+
+def speed(size: int, seconds: float) -> str:
+    """`4.5 MB/s`"""
+    return f"{mega(size / seconds)} MB/s"
+
+
+def megabytes(size: int) -> str:
+    """`12.3 MB`"""
+    return f"{mega(size)} MB"
+
+
+def mega(size: float) -> str:
+    """Millions with a decimal; below one, two digits that say something."""
+    return f"{size / _MEGA:,.1f}" if size >= 0.95 * _MEGA else f"{size / _MEGA:.2g}"

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from gristmill.loader.loader import Loader
 from gristmill.order.options import PlanOptions
 from gristmill.order.plan import Plan
-from gristmill.show.terminal import print_json, table
+from gristmill.show.terminal import table
 from gristmill.store.reader import Store
 
 
-def show_bench(store: Store, chosen: argparse.Namespace) -> None:
+def measured(store: Store, chosen: argparse.Namespace) -> list[dict[str, float]]:
     """Tokens/s and the time to the first batch, for 0, 1 and 2 threads."""
     keys = tuple(key for key in chosen.keys.split(",") if key)
-    rows = [measure(store, chosen, keys, threads) for threads in (0, 1, 2)]
-    if chosen.json:
-        print_json(rows)
-        return
+    return [_measure(store, chosen, keys, threads) for threads in (0, 1, 2)]
+
+
+def show_bench(store: Store, chosen: argparse.Namespace, rows: Sequence[dict[str, float]]) -> None:
+    """What was measured, as a table."""
     title = f"{store.describe()}: {chosen.cut} {chosen.seq_len} x {chosen.batch_size}"
     columns = ("threads", "million tokens/s", "batches/s", "first batch (ms)")
     table(title, columns, [_bench_cells(row) for row in rows])
@@ -34,8 +36,8 @@ def _bench_cells(row: dict[str, float]) -> list[Any]:
     ]
 
 
-def measure(store: Store, chosen: argparse.Namespace, keys: tuple[str, ...], threads: int) -> dict[str, float]:
-    """One row of `show_bench`: a loop that does nothing but take batches, for `chosen.seconds`."""
+def _measure(store: Store, chosen: argparse.Namespace, keys: tuple[str, ...], threads: int) -> dict[str, float]:
+    """One row of `measured`: a loop that does nothing but take batches, for `chosen.seconds`."""
     began = time.perf_counter()
     options = PlanOptions(cut=chosen.cut)
     plan = Plan({"store": store}, seq_len=chosen.seq_len, batch_size=chosen.batch_size, steps=10**9, options=options)

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from gristmill.core.errors import ConfigError
-from gristmill.show.terminal import SHOWN_TEXT, console, plain, print_json, table
+from gristmill.show.terminal import facts, line, print_json
 from gristmill.stages.account import dropped_documents
 from gristmill.store.reader import Store
+
+_SHOWN_TEXT = 1000
 
 
 def show_document(path: Path, stores: Sequence[Store], doc_id: str, as_json: bool) -> None:
@@ -27,10 +29,10 @@ def show_document(path: Path, stores: Sequence[Store], doc_id: str, as_json: boo
         return
     for row in rows:
         text = row.pop("text")
-        table(doc_id, ("field", "value"), [(key, str(value)) for key, value in row.items()])
-        console.print(plain(text[:SHOWN_TEXT]), soft_wrap=True)
-        if len(text) > SHOWN_TEXT:
-            console.print(f"... the first {SHOWN_TEXT:,} of {len(text):,} characters; --json gives all")
+        facts(doc_id, {key: str(value) for key, value in row.items()})
+        line(text[:_SHOWN_TEXT])
+        if len(text) > _SHOWN_TEXT:
+            line(f"... the first {_SHOWN_TEXT:,} of {len(text):,} characters; --json gives all")
 
 
 def _show_dropped(doc_id: str, dropped: list[dict[str, Any]], as_json: bool) -> None:
@@ -40,9 +42,9 @@ def _show_dropped(doc_id: str, dropped: list[dict[str, Any]], as_json: bool) -> 
         return
     for row in dropped:
         shown = {key: value for key, value in row.items() if value is not None and key != "text"}
-        table(f"{doc_id} was dropped", ("field", "value"), [(key, str(value)) for key, value in shown.items()])
+        facts(f"{doc_id} was dropped", {key: str(value) for key, value in shown.items()})
         if row.get("text"):
-            console.print(plain(row["text"][:SHOWN_TEXT]), soft_wrap=True)
+            line(row["text"][:_SHOWN_TEXT])
 
 
 def _document_facts(store: Store, i: int) -> dict[str, Any]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gristmill.show.terminal import console, print_json, table
+from gristmill.show.funnel import commonest
+from gristmill.show.terminal import Row, facts, line, paragraph, print_json, table
 
 
 def show_forecast(forecast: dict[str, Any], as_json: bool) -> None:
@@ -14,11 +15,12 @@ def show_forecast(forecast: dict[str, Any], as_json: bool) -> None:
         return
     sources, sample, estimate = forecast["sources"], forecast["sample"], forecast["estimate"]
     table(f"inputs of {forecast['out']}", list(sources[0]), [list(row.values()) for row in sources])
-    console.print(f"steps: {' > '.join(forecast['steps'])}; {forecast['workers']} workers", soft_wrap=True)
+    paragraph(f"steps: {' > '.join(forecast['steps'])}; {forecast['workers']} workers")
     if sample["rules"]:
-        columns = ("rule", "alone", "only it", "in order", "reasons")
-        rows = [(row["rule"], row["alone"], row["only"], row["in_order"],
-                 ", ".join(f"{reason} {count:,}" for reason, count in row["reasons"].items()))
+        line("")
+        columns = ("rule", "alone", "only it", "in order")
+        rows = [Row((row["rule"], row["alone"], row["only"], row["in_order"]), commonest(row["reasons"]))
                 for row in sample["rules"]]  # fmt: skip
         table(f"documents dropped of a sample of {sample['documents']:,}, {sample['kept']:,} kept", columns, rows)
-    table("estimate, before dedup", list(estimate), [list(estimate.values())])
+    line("")
+    facts("estimate, before dedup", estimate)

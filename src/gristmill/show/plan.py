@@ -5,14 +5,20 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from gristmill.core.errors import ConfigError
 from gristmill.loader.state import check_state
+from gristmill.order.mix import weight_text
+from gristmill.order.phases import Segment
 from gristmill.order.plan import Plan
 from gristmill.run import load_plan
-from gristmill.show.terminal import console, print_json, table
+from gristmill.show.terminal import Row, facts, line, print_json, table
+
+# How far an endless plan is shown unless it is said.
+_ENDLESS_STEPS = 1000
 
 
 def show_json_file(path: Path, chosen: argparse.Namespace) -> None:
@@ -36,13 +42,68 @@ def _show_plan(plan: Plan, chosen: argparse.Namespace) -> None:
         _show_rows(
             [vars(seen) for seen in plan.find(chosen.doc, chosen.until)], f"{chosen.doc} is seen in", chosen.json
         )
+    elif chosen.json:
+        print_json(plan_facts(plan, chosen.until))
     else:
-        forecast = plan.forecast(chosen.until or (None if plan.total_steps else 1000)).to_dict()
-        if chosen.json:
-            print_json({"fingerprint": plan.fingerprint, "steps": plan.total_steps, "forecast": forecast})
-            return
-        console.print(f"{plan!r}\nfingerprint {plan.fingerprint}", soft_wrap=True)
-        _show_rows(forecast["sources"], f"after {forecast['step']:,} steps, {forecast['tokens']:,} tokens", False)
+        show_plan(plan, chosen.until)
+
+
+def plan_facts(plan: Plan, until: int | None = None) -> dict[str, Any]:
+    """A plan in figures: its phases with their exact weights, and what it has served at its end, or after `until`."""
+    return {
+        "fingerprint": plan.fingerprint,
+        "steps": plan.total_steps,
+        "seed": plan.seed,
+        "options": {key: value for key, value in plan.options.to_dict().items() if key != "phases"},
+        "phases": [_phase_facts(plan, segment) for segment in plan.segments],
+        "forecast": plan.forecast(until or (None if plan.total_steps else _ENDLESS_STEPS)).to_dict(),
+    }
+
+
+def _phase_facts(plan: Plan, segment: Segment) -> dict[str, Any]:
+    weights = zip(plan.names, map(weight_text, segment.mix.weights), strict=True)
+    return {"from_step": segment.from_step, "to_step": segment.to_step, "seq_len": segment.seq_len,
+            "batch_size": segment.batch_size, "weights": dict(weights)}  # fmt: skip
+
+
+def show_plan(plan: Plan, until: int | None = None) -> None:
+    """A plan on the screen: its phases and weights uncut, and its forecast."""
+    known = plan_facts(plan, until)
+    line(repr(plan))
+    line(f"fingerprint {plan.fingerprint}")
+    for name, value in known["options"].items():
+        line(f"{name}: {f'{len(value):,}' if isinstance(value, list) else value}")
+    line("")
+    columns = ("from step", "to step", "seq_len", "batch_size")
+    table("", columns, [Row([row[name] for name in ("from_step", "to_step", "seq_len", "batch_size")],
+                            f"weights: {_weights(row['weights'])}") for row in _ended(known["phases"])])  # fmt: skip
+    forecast = known["forecast"]
+    line(f"\nAfter {forecast['step']:,} steps and {forecast['tokens']:,} tokens:")
+    table("", ("source", "samples", "share", "tokens", "epochs"), [_source_row(row) for row in forecast["sources"]])
+
+
+def _ended(phases: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The last phase of an endless plan ends nowhere."""
+    return [{**row, "to_step": "" if row["to_step"] is None else row["to_step"]} for row in phases]
+
+
+def _weights(weights: dict[str, str]) -> str:
+    """`web 0.7, code 0.3`, exact; a fraction also in percent."""
+    return ", ".join(f"{name} {text} ({float(Fraction(text)):.2%})" if "/" in text else f"{name} {text}"
+                     for name, text in weights.items())  # fmt: skip
+
+
+def _source_row(row: dict[str, Any]) -> Row:
+    """What a source has served; below it where its epochs begin and what is served by none."""
+    below = []
+    if row["next_epoch_steps"]:
+        below.append(f"new epochs begin at steps {', '.join(f'{step:,}' for step in row['next_epoch_steps'])}")
+    if row["unread_tokens"]:
+        below.append(f"phases leave {row['unread_tokens']:,} tokens unread")
+    if row["unserved_tokens"]:
+        below.append(f"{row['unserved_tokens']:,} tokens of an epoch fill no sequence")
+    cells = (row["name"], row["samples"], f"{row['share']:.2%}", row["tokens"], f"{row['epochs']:,.2f}")
+    return Row(cells, "; ".join(below))
 
 
 def _show_rows(rows: list[dict[str, Any]], title: str, as_json: bool) -> None:
@@ -51,7 +112,7 @@ def _show_rows(rows: list[dict[str, Any]], title: str, as_json: bool) -> None:
     elif rows:
         table(title, list(rows[0]), [list(row.values()) for row in rows])
     else:
-        console.print(f"{title} no step")
+        line(f"{title} no step")
 
 
 def _show_state(state: dict[str, Any], chosen: argparse.Namespace) -> None:
@@ -61,7 +122,7 @@ def _show_state(state: dict[str, Any], chosen: argparse.Namespace) -> None:
     if chosen.json:
         print_json(state)
     else:
-        table("checkpoint", ("field", "value"), [(key, value) for key, value in state.items() if key != "parts"])
+        facts("checkpoint", {key: value for key, value in state.items() if key != "parts"})
 
 
 def show_batch(plan: Plan, batch: dict[str, Any], step: int, decode: Callable[[Any], str], rows: int = 4) -> None:
@@ -73,6 +134,7 @@ def show_batch(plan: Plan, batch: dict[str, Any], step: int, decode: Callable[[A
         first = documents[0]
         more = f" and {len(documents) - 1} more" if len(documents) > 1 else ""
         text = decode(batch["input_ids"][row][:24]).replace("\n", "⏎")
-        ids = " ".join(str(token) for token in batch["input_ids"][row][:6])
-        cells.append((row, first.source, f"{first.doc_id} [{first.start}:{first.end}]{more}", f"{ids} …", text[:60]))
-    table(f"step {step:,}", ("row", "source", "documents", "input_ids", "text"), cells)
+        ids = " ".join(str(token) for token in batch["input_ids"][row][:5])
+        below = f"{first.doc_id} [{first.start}:{first.end}]{more}"
+        cells.append(Row((row, first.source, f"{ids} …", text[:40]), below))
+    table(f"step {step:,}", ("row", "source", "input_ids", "text"), cells)

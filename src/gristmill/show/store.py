@@ -1,46 +1,59 @@
-"""A store and its funnel; token files of other systems."""
+"""A store, or one of its splits; token files of other systems."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gristmill.show.terminal import print_json, table
-from gristmill.store.manifest import MANIFEST, SPLITS, read_manifest
+from gristmill.core.bar import Bar
+from gristmill.show.funnel import show_funnel, show_split
+from gristmill.show.terminal import facts, line, print_json, table
+from gristmill.store.manifest import MANIFEST, SPLITS, load_manifest
+from gristmill.store.opening import open_store
 from gristmill.store.reader import Store
 
+_SHOWN_KEYS = ("compression", "dtype", "eos", "vocab_size", "tokenizer", "recipe", "funnel", "versions")
 
-def show_store(path: Path, open_store: Callable[..., Store], *, as_json: bool) -> None:
-    """The figures of a store's splits and its funnel; `path` is the store or one of its splits."""
-    root = path.parent if path.name in SPLITS and not (path / MANIFEST).exists() else path
-    values = read_manifest(root)
-    splits = {split: open_store(root / split) for split in SPLITS if split in values["splits"]}
-    figures = {name: _split_figures(store) for name, store in splits.items()}
+
+def show_store(path: Path, as_json: bool, **more: Any) -> None:
+    """The figures of a store and its funnel, or of one split alone; `more` goes into the JSON."""
+    values = store_facts(path)
     if as_json:
-        kept: tuple[str, ...] = ("dtype", "eos", "vocab_size", "tokenizer", "recipe", "funnel", "versions")
-        compression = values.get("compression", "none")
-        kept += ("split",) if "split" in values else ()
-        print_json(
-            {"path": str(root), "splits": figures, "compression": compression, **{key: values[key] for key in kept}}
-        )
+        print_json({**values, **more})
         return
-    rows = [(name, *row.values()) for name, row in figures.items()]
+    rows = [(name, *row.values()) for name, row in values["splits"].items()]
     columns = ("split", "shards", "documents", "tokens", "fingerprint")
-    table(f"{root}: {values['tokenizer']['name']} tokens, {values['dtype']}, EOS {values['eos']}", columns, rows)
-    _show_funnel(values["funnel"])
+    packed = "" if values["compression"] == "none" else f", {values['compression']}"
+    kind = f"{values['tokenizer']['name']} tokens, {values['dtype']}, EOS {values['eos']}{packed}"
+    table(f"{values['path']}: {kind}", columns, rows)
+    if path.name in values["splits"] and len(rows) == 1:
+        show_split(values["funnel"])
+    else:
+        show_funnel(values["funnel"])
 
 
-def _show_funnel(funnel: Sequence[dict[str, Any]]) -> None:
-    """What each stage left of a source, and why the rest went; a count that a stage does not have is left blank."""
-    keys = ("stage", "source", "documents", "bytes", "tokens")
-    rows = [[*(row.get(key, "") for key in keys), _reasons(row)] for row in funnel]
-    if rows:
-        table("funnel", (*keys, "dropped"), rows)
+def show_made(root: Path, as_json: bool, bar: Bar) -> None:
+    """A store that was just written: its figures, how long it took, and how to open it."""
+    show_store(root, as_json, **bar.figures)
+    if not as_json:
+        tokens = sum(shard.tokens for shards in load_manifest(root).splits.values() for shard in shards)
+        line(f"\nWrote {tokens:,} tokens {bar.took()}.")
+        line(f'Open it in Python: gristmill.open("{root / "train"}")')
 
 
-def _reasons(row: dict[str, Any]) -> str:
-    return ", ".join(f"{reason} {count:,}" for reason, count in row.get("reasons", {}).items())
+def store_facts(path: Path) -> dict[str, Any]:
+    """What is known of a store or a split: figures, recipe, funnel, versions."""
+    split = path.name if path.name in SPLITS and not (path / MANIFEST).exists() else None
+    root = path.parent if split else path
+    manifest = load_manifest(root)
+    shown = {key: getattr(manifest, key) for key in _SHOWN_KEYS}
+    if manifest.split:
+        shown["split"] = manifest.split
+    if split:
+        shown["funnel"] = [row for row in manifest.funnel if row["stage"] == split]
+    splits = {name: _split_figures(open_store(root / name)) for name in SPLITS
+              if name in manifest.splits and split in (None, name)}  # fmt: skip
+    return {"path": str(path), "splits": splits, **shown}
 
 
 def _split_figures(store: Store) -> dict[str, Any]:
@@ -54,11 +67,11 @@ def _split_figures(store: Store) -> dict[str, Any]:
 
 def show_tokens(store: Store, as_json: bool) -> None:
     """What is known of foreign files."""
-    facts = {"path": store.describe(), "dtype": store.dtype.name, "eos": store.eos, "shards": store.num_shards,
+    known = {"path": store.describe(), "dtype": store.dtype.name, "eos": store.eos, "shards": store.num_shards,
              "tokens": store.num_tokens, "boundaries": store.facts.boundary or "none"}  # fmt: skip
     if store.facts.boundary:
-        facts["documents"] = store.num_documents
+        known["documents"] = store.num_documents
     if as_json:
-        print_json(facts)
+        print_json(known)
     else:
-        table(store.describe(), list(facts), [list(facts.values())])
+        facts(store.describe(), known)

@@ -1,26 +1,52 @@
-"""What all screens share: the console, tables, JSON, and text that cannot steer a terminal."""
+"""What all screens share: lines, tables, JSON, and text that cannot steer a terminal."""
 
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Sequence
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-# Documents and paths are printed as they are: no markup, no emoji codes; and whole where nobody watches.
-_WIDE = 500
-console = Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else _WIDE)
-SHOWN_TEXT = 1000
-_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+# A log has no width, and a value is never cut: screens are laid out to fit this one by themselves.
+WIDTH = 80
+_GAP = "  "
+# A blank at which a paragraph is not broken.
+JOIN = "\u00a0"
+_SPELT = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+_CONTROLS = {code: text for code, text in _SPELT.items() if chr(code) not in "\n\t"}
+_console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def line(text: str, *, bold: bool = False) -> None:
+    """One line, whole: a terminal wraps it where it must."""
+    _console.print(plain(text), style="bold" if bold else None)
+
+
+def paragraph(text: str, indent: str = "") -> None:
+    """Text in lines of at most 80 columns; what has no blank in it stays whole."""
+    wrapper = textwrap.TextWrapper(
+        WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+    for wrapped in wrapper.wrap(text):
+        line(wrapped.replace(JOIN, " "))
 
 
 def print_json(values: Any) -> None:
-    """JSON on stdout."""
-    print(json.dumps(values, indent=1))
+    """One JSON value on stdout; what JSON has no number for is null."""
+    print(json.dumps(_finite(values), indent=1, allow_nan=False))
+
+
+def _finite(values: Any) -> Any:
+    if isinstance(values, dict):
+        return {key: _finite(value) for key, value in values.items()}
+    if isinstance(values, list | tuple):
+        return [_finite(value) for value in values]
+    return None if isinstance(values, float) and not math.isfinite(values) else values
 
 
 def plain(text: str) -> str:
@@ -28,13 +54,60 @@ def plain(text: str) -> str:
     return text.translate(_CONTROLS)
 
 
-def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """A table; numbers to the right."""
-    console.print(plain(title), soft_wrap=True)
-    made = Table()
-    for i, name in enumerate(columns):
-        numeric = all(isinstance(row[i], int | float) or row[i] == "" for row in rows)
-        made.add_column(name, justify="right" if numeric and rows else "left")
-    for row in rows:
-        made.add_row(*(Text(f"{cell:,}" if isinstance(cell, int) else plain(str(cell))) for cell in row))
-    console.print(made)
+def percent(part: int, whole: int) -> str:
+    """`99.5%`, never rounded to all or nothing; nothing where there is no whole."""
+    if not whole:
+        return ""
+    share = 100 * part / whole
+    if part in (0, whole):
+        return f"{share:.0f}%"
+    return f"{min(max(share, 0.1), 99.9) if part < whole else share:.1f}%"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table, with what stands in lines of its own below it."""
+
+    cells: Sequence[Any]
+    below: str = ""
+
+
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any] | Row]) -> None:
+    """A table in plain columns, as wide as its values; numbers to the right, with their thousands marked."""
+    made = [row if isinstance(row, Row) else Row(row) for row in rows]
+    cells = [[_cell(value) for value in row.cells] for row in made]
+    right = [bool(made) and all(_is_figure(row.cells[i]) for row in made) for i in range(len(columns))]
+    widths = [max(map(cell_len, column)) for column in zip(columns, *cells, strict=True)]
+    if title:
+        line(title)
+    line(_joined(columns, widths, right), bold=True)
+    for row, texts in zip(made, cells, strict=True):
+        line(_joined(texts, widths, right))
+        paragraph(row.below, indent="    ")
+
+
+def facts(title: str, values: Mapping[str, Any]) -> None:
+    """Names and values, one a line; the values whole."""
+    line(title, bold=True)
+    width = max(map(len, values), default=0)
+    for name, value in values.items():
+        line(f"{name:{width}}{_GAP}{_cell(value)}")
+
+
+def _cell(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value).translate(_SPELT)
+
+
+def _is_figure(value: Any) -> bool:
+    """Numbers, and text that is one: `12.5`, `99%`, nothing."""
+    if isinstance(value, bool) or value is None:
+        return False
+    return not isinstance(value, str) or not value.rstrip("%").replace(",", "").replace(".", "").strip("0123456789")
+
+
+def _joined(texts: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    padded = []
+    for text, width, numeric in zip(texts, widths, right, strict=True):
+        blank = " " * (width - cell_len(text))
+        padded.append(blank + text if numeric else text + blank)
+    return _GAP.join(padded).rstrip()

@@ -1,0 +1,67 @@
+"""`--json`: one JSON value alone on stdout, by every command; an error leaves stdout empty."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gristmill as gm
+from gristmill.cli import build_parser
+from gristmill.show.terminal import print_json
+
+Command = Callable[..., Any]
+
+# The arguments of each command, and keys of its JSON; a list of rows is known by the keys of the first.
+COMMANDS: dict[str, list[tuple[str, set[str]]]] = {
+    "prepare": [("{raw} --out {new} --tokenizer byte --pack 16", {"path", "splits", "funnel", "seconds", "bytes_read"}),
+                ("{raw} --out {new} --tokenizer byte --dry-run", {"sources", "steps", "estimate"})],
+    "init": [("{new}", {"path"})],
+    "train-tokenizer": [("{raw} --out {new} --vocab-size 300", {"path", "vocab_size", "documents", "seconds"})],
+    "inspect": [("{store}", {"path", "splits", "funnel"}), ("{store}/val", {"path", "splits", "funnel"}),
+                ("{store} --doc d7", {"number", "text"}), ("{plan}", {"fingerprint", "phases", "forecast"}),
+                ("{plan} --step 3", {"row", "doc_id"}), ("{plan} --doc {seen}", {"step", "row"}),
+                ("{checkpoint} --plan {plan}", {"step", "digest"}), ("{bare} --dtype uint16", {"tokens", "dtype"})],
+    "verify": [("{store}", {"shards", "faults", "seconds"})],
+    "index": [("{copied}/train --seq-len 32", {"files"}), ("{bare} --dtype uint16 --eos 256", {"files", "seconds"})],
+    "join": [("{store} --out {new}", {"path", "splits"})],
+    "export": [("{store} --to npy --out {new}", {"format", "copied", "notes", "seconds"})],
+    "import": [("{bare} --dtype uint16 --tokenizer byte --out {new}", {"documents", "linked", "seconds"})],
+    "bench": [("{store} --seq-len 32 --batch-size 4 --seconds 0.05", {"threads", "tokens_per_second"})],
+    "demo": [("", {"stores", "plan", "step", "resumed", "bench", "seconds"})],
+}  # fmt: skip
+CALLS = [(name, *call) for name, calls in COMMANDS.items() for call in calls]
+
+
+def test_no_command_is_missing_here() -> None:
+    (found,) = (action for action in build_parser()._actions if isinstance(action, argparse._SubParsersAction))
+    assert set(COMMANDS) == set(found.choices)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "keys"), CALLS, ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_every_command_prints_one_json_value_and_nothing_else(
+    call: Command, store: Path, copied: Path, plan_file: Path, checkpoint: Path, bare: Path, tmp_path: Path,
+    name: str, arguments: str, keys: set[str],
+) -> None:  # fmt: skip
+    (tmp_path / "raw.txt").write_text("The mill grinds what it is given.\n" * 50)
+    places = {"store": store, "copied": copied, "plan": plan_file, "checkpoint": checkpoint, "bare": bare,
+              "raw": tmp_path / "raw.txt", "new": tmp_path / "new",
+              "seen": gm.load_plan(plan_file).trace(3)[0].doc_id}  # fmt: skip
+    value = call(name, *(word.format(**places) for word in arguments.split()), "--json").json
+    assert keys <= set(value[0] if isinstance(value, list) else value)
+
+
+@pytest.mark.parametrize("arguments", ["inspect none", "verify none", "prepare none --out o", "join none --out o"])
+def test_an_error_leaves_stdout_empty(call: Command, arguments: str) -> None:
+    assert not call(*arguments.split(), "--json", code=2).out
+
+
+def test_what_json_has_no_number_for_is_null(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"a": float("nan"), "b": [float("inf"), (1.5,)]})
+    assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail) == {"a": None, "b": [None, [1.5]]}
