@@ -238,7 +238,8 @@ def named_input(given: str) -> tuple[str, str]:
     name, equals, path = given.partition("=")
     if equals and re.fullmatch(r"[\w.-]+", name) and not Path(given).exists():
         return name, path
-    return (Path(given).name if Path(given).is_dir() else "") or "text", given
+    folder = Path(given).expanduser()
+    return (folder.name if folder.is_dir() else "") or "text", given
 
 
 # init, train-tokenizer

@@ -248,3 +248,8 @@ assert isinstance(pickle.loads(pickle.dumps(rows)), IterableDataset)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(done.stdout) == FILES * ROWS
+
+
+def test_files_may_be_named_with_braces(home: Path) -> None:
+    found = load(home, data_files={"train": str(home / "raw" / "{0..1}.jsonl")})
+    assert [row["id"] for row in found] == list(range(2 * ROWS))

@@ -76,3 +76,33 @@ def test_a_file_that_is_named_twice_is_refused(tmp_path: Path) -> None:
     write(tmp_path, ["raw/a.txt"])
     with pytest.raises(ConfigError, match=r"names the file a.txt 2 times"):
         expand("web", [str(tmp_path / "raw"), str(tmp_path / "raw" / "a.txt")])
+
+
+def test_braces_name_files_in_their_order(tmp_path: Path) -> None:
+    write(tmp_path, [f"train-{i:04d}.tar" for i in range(12)])
+    assert names(tmp_path / "train-{0009..0011}.tar") == ["train-0009.tar", "train-0010.tar", "train-0011.tar"]
+    assert names(tmp_path / "train-{0002,0001}.tar") == ["train-0002.tar", "train-0001.tar"]
+
+
+def test_braces_name_folders_and_patterns_too(tmp_path: Path) -> None:
+    write(tmp_path, ["web/a.txt", "web/b.txt", "books/c.txt", "code/d.txt"])
+    assert names(tmp_path / "{web,books}") == ["web/a.txt", "web/b.txt", "books/c.txt"]
+    assert names(tmp_path / "{web,code}" / "*.txt") == ["web/a.txt", "web/b.txt", "code/d.txt"]
+
+
+def test_two_colons_join_lists(tmp_path: Path) -> None:
+    write(tmp_path, ["a-0.tar", "a-1.tar", "b.tar"])
+    assert names(f"{tmp_path}/a-{{0..1}}.tar::{tmp_path}/b.tar") == ["a-0.tar", "a-1.tar", "b.tar"]
+
+
+def test_files_that_are_missing_from_a_range_are_named(tmp_path: Path) -> None:
+    write(tmp_path, ["a-0.tar", "a-3.tar"])
+    with pytest.raises(
+        ConfigError, match=r"\(source 'web'\) names 2 files that are not there: .*/a-1.tar, .*/a-2.tar\."
+    ):
+        expand("web", [str(tmp_path / "a-{0..3}.tar")])
+
+
+def test_names_that_really_hold_braces_or_colons_are_read(tmp_path: Path) -> None:
+    write(tmp_path, ["{a,b}.txt", "c::d.txt"])
+    assert names(tmp_path / "{a,b}.txt", tmp_path / "c::d.txt") == ["{a,b}.txt", "c::d.txt"]

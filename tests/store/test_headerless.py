@@ -89,3 +89,10 @@ def test_a_list_is_one_store_and_a_missing_or_empty_file_is_named(tmp_path, ids)
     (tmp_path / "empty.bin").touch()
     with pytest.raises(gm.StoreError, match="is empty"):
         open_tokens(tmp_path / "empty.bin")
+
+
+def test_the_dtype_of_files_named_with_braces_is_found(tmp_path):
+    for i in range(2):
+        np.random.default_rng(i).integers(0, 50_000, 5000).astype(np.uint32).tofile(tmp_path / f"x-{i}.bin")
+    store = open_tokens(tmp_path / "x-{0..1}.bin")
+    assert store.dtype == np.uint32 and store.num_tokens == 10_000

@@ -275,3 +275,11 @@ def test_an_id_of_two_lines_stays_one_row_of_a_sidecar(tmp_path: Path, make_bare
     assert ids_of(tmp_path / "s") == ["a\nb"]
     export_store(tmp_path / "s", "olmo", tmp_path / "out")
     assert gzip.decompress((tmp_path / "out/train-00000.csv.gz").read_bytes()) == b"0,2,a\\nb,web,0\n"
+
+
+def test_files_to_import_may_be_named_with_braces(tmp_path: Path, make_bare: Make) -> None:
+    for i in range(3):
+        make_bare(tmp_path / f"x-{i}.bin", [[i]])
+    import_store(str(tmp_path / "x-{0..2}.bin"), tmp_path / "out", eos=EOS, vocab_size=50_257, dtype="uint16")
+    store = open_store(tmp_path / "out")
+    assert store.num_shards == 3 and store.tokens(0, 6).tolist() == [0, EOS, 1, EOS, 2, EOS]

@@ -234,3 +234,30 @@ def test_a_megatron_bin_that_was_cut_off_is_refused(tmp_path: Path, make_bare: M
     path.write_bytes(path.read_bytes()[:-8])
     with pytest.raises(StoreError, match=r"x\.bin"):
         open_store(path)
+
+
+# Names as people write them.
+
+
+def test_braces_lists_and_tilde_open_as_one_store(
+    tmp_path: Path, make_bare: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for i in range(3):
+        make_bare(tmp_path / f"x-{i:02d}.bin", [[i]])
+    expected = [0, EOS, 1, EOS, 2, EOS]
+    assert tokens_of(f"{tmp_path}/x-{{00..02}}.bin", dtype="uint16") == expected
+    assert tokens_of("~/x-{00..01}.bin::~/x-02.bin", dtype="uint16") == expected
+    assert tokens_of(["~/x-00.bin", tmp_path / "x-{01,02}.bin"], dtype="uint16") == expected
+
+
+def test_token_files_that_are_missing_from_a_range_are_named(tmp_path: Path, make_bare: Make) -> None:
+    make_bare(tmp_path / "x-0.bin", [[1]])
+    with pytest.raises(ConfigError, match=r"names 2 files that are not there: .*x-1.bin, .*x-2.bin"):
+        open_store(tmp_path / "x-{0..2}.bin", dtype="uint16")
+
+
+def test_megatron_prefixes_may_be_written_with_braces(tmp_path: Path, make_bare: Make) -> None:
+    for i in range(2):
+        make_bare(tmp_path / f"x-{i}.bin", [[i]], idx=True)
+    assert documents_of(tmp_path / "x-{0,1}") == [[0, EOS], [1, EOS]]

@@ -20,6 +20,7 @@ from gristmill.adapters.arrow_files import ArrowFile, Piece, count_rows
 from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import fingerprint
 from gristmill.core.paths import write_atomic
+from gristmill.core.patterns import expand_braces
 
 INDEX_VERSION = 1
 DataFiles = str | Sequence[str] | Mapping[str, str | Sequence[str]]
@@ -44,7 +45,8 @@ def fast_load_iterable_dataset(
     where the Arrow files or local source files changed, and without one by `force_reindex` or a `download_mode`.
     """
     _refuse_unmapped(load_dataset_kwargs)
-    arguments = {"path": path, "name": name, "split": split, "data_files": data_files, "revision": revision}
+    files = _spelt_out(data_files)
+    arguments = {"path": path, "name": name, "split": split, "data_files": files, "revision": revision}
     arguments |= load_dataset_kwargs
     folder = Path(index_dir) if index_dir is not None else _default_index_dir()
     sources = _source_files(arguments, folder)
@@ -83,6 +85,16 @@ def _refuse_unmapped(options: Mapping[str, Any]) -> None:
     for option in ("streaming", "keep_in_memory"):
         if options.get(option):
             raise ConfigError(f"{option}= cannot be: the rows are memory-mapped from files. Leave it out.")
+
+
+def _spelt_out(data_files: Any) -> Any:
+    """`~` and braces, which `datasets` does not know, as lists; what has none stays as it is."""
+    if isinstance(data_files, Mapping):
+        return {split: _spelt_out(files) for split, files in data_files.items()}
+    if isinstance(data_files, str | os.PathLike):
+        names = expand_braces(os.path.expanduser(data_files))
+        return names if len(names) > 1 else names[0]
+    return [name for files in data_files for name in expand_braces(os.path.expanduser(files))] if data_files else None
 
 
 def _default_index_dir() -> Path:

@@ -76,7 +76,7 @@ class GPTDataLoader:
     def __init__(self, config: Any, tokenizer: Any, dataset_dir: str | os.PathLike[str] | None = None) -> None:
         self.config = GPTDataConfig.read(config)
         self.tokenizer = load_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
-        self._dataset_dir = None if dataset_dir is None else Path(dataset_dir)
+        self._dataset_dir = None if dataset_dir is None else Path(dataset_dir).expanduser()
         self._loaders: dict[str, TorchLoader] = {}
         self._batches: dict[str, Iterator[Tensors]] = {}
         self._discard: Any = None

@@ -13,6 +13,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from gristmill.core.errors import ConfigError, SourceError, did_you_mean
+from gristmill.core.patterns import expand_names, refuse_missing
 
 # A longer document is an error: what a worker holds stays bounded whatever the input.
 MAX_DOCUMENT_BYTES = 256 << 20
@@ -141,19 +142,18 @@ class Mishaps:
 
 
 def expand(source: str, paths: Sequence[str]) -> list[InputFile]:
-    """The files behind names, folders (all below) and glob patterns, sorted inside each.
+    """The files behind names, folders (all below) and patterns (`*`, braces, `::`, `~`), sorted inside folders and `*`.
 
     In folders, hidden files are left out, and what Hugging Face's `datasets` keeps beside its Arrow files.
     Their names count from the folder that all of `paths` share, so that two files never get one name.
     """
-    root = os.path.commonpath([os.path.abspath(_fixed_part(given)) for given in paths])
-    found = {given: _below(given) if os.path.isdir(given) else _matching(given) for given in paths}
+    spelt = {given: expand_names(given) for given in paths}
+    names = [name for given in paths for name in spelt[given]]
+    found = {name: _below(name) if os.path.isdir(name) else _matching(name) for name in names}
     for given in paths:
-        if not found[given]:
-            raise ConfigError(f"{given!r} (source {source!r}) names no file.")
-    files = [
-        InputFile(source, path, _portable(os.path.relpath(path, root))) for given in paths for path in found[given]
-    ]
+        refuse_missing(given, [name for name in spelt[given] if not found[name]], f" (source {source!r})")
+    root = os.path.commonpath([os.path.abspath(_fixed_part(name)) for name in names])
+    files = [InputFile(source, path, _portable(os.path.relpath(path, root))) for name in names for path in found[name]]
     name, count = Counter(file.name for file in files).most_common(1)[0]
     if count > 1:
         raise ConfigError(f"Source {source!r} names the file {name} {count} times: each may be read once.")

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from gristmill.core.errors import ConfigError
-from gristmill.store.opening import LLM_C, PathLike, open_store
+from gristmill.store.opening import LLM_C, PathLike, named_paths, open_store
 from gristmill.store.reader import Store
 
 _BLOCKS, _BLOCK_BYTES = 64, 4096
@@ -20,8 +20,7 @@ _ENOUGH = 32
 def open_tokens(path: PathLike | Sequence[PathLike], dtype: str | None = None) -> Store:
     """Open whatever `gristmill.open` opens; the dtype of files without a header need not be given if they tell it."""
     if dtype is None:
-        paths = [Path(path)] if isinstance(path, str | os.PathLike) else [Path(item) for item in path]
-        dtype = next((_must_find(item) for item in paths if item.is_file() and not _has_header(item)), None)
+        dtype = next((_must_find(item) for item in named_paths(path) if item.is_file() and not _has_header(item)), None)
     return open_store(path, dtype)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import filecmp
 import importlib.metadata
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +24,7 @@ from gristmill.store.files import Ints, sampled_checksum
 from gristmill.store.foreign import ForeignFile, open_foreign, read_foreign
 from gristmill.store.format import dtype_for
 from gristmill.store.manifest import SPLITS, Manifest, ShardEntry
-from gristmill.store.opening import TOKENIZER, PathLike
+from gristmill.store.opening import TOKENIZER, PathLike, named_paths
 from gristmill.store.reader import Store
 from gristmill.store.writer import SplitWriter, document_table, token_sums, write_side_files
 
@@ -100,14 +99,12 @@ def _opened(paths: Paths | Mapping[str, Paths], split_name: str, dtype: str | No
     for split in by_split:
         if split not in SPLITS:
             raise ConfigError(f"Unknown split {split!r}{did_you_mean(split, SPLITS)}.")
-    stores = {split: [open_foreign(path, dtype, eos) for path in _listed(files)] for split, files in by_split.items()}
+    stores = {
+        split: [open_foreign(path, dtype, eos) for path in named_paths(files)] for split, files in by_split.items()
+    }
     if not any(stores.values()):
         raise ConfigError("There are no files to import.")
     return stores
-
-
-def _listed(paths: Paths) -> list[Path]:
-    return [Path(paths)] if isinstance(paths, str | os.PathLike) else [Path(path) for path in paths]
 
 
 def _refuse_own_files(root: Path, stores: dict[str, list[Store]]) -> None:

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from gristmill.core.errors import ConfigError, StoreError
+from gristmill.core.patterns import PathLike as PathLike
+from gristmill.core.patterns import expand_names, refuse_missing
 from gristmill.store.files import FileRow, Files, joined, make_files
 from gristmill.store.format import COMPRESSED_SUFFIX, IDX_HEADER, IdxHeader, check_dtype, read_idx_header
 from gristmill.store.manifest import MANIFEST, SPLITS, read_manifest
 from gristmill.store.reader import Store, StoreFacts
 from gristmill.store.sharded_bin import DTYPE, METADATA, eos_of, read_metadata, shard_paths
 
-PathLike = str | os.PathLike[str]
 Opened = tuple[Files, StoreFacts]
 # llm.c: magic -> (dtype, EOS). Its files begin each document with EOS.
 LLM_C = {20240520: ("uint16", 50256), 20240801: ("uint32", None)}
@@ -37,11 +38,22 @@ def open_store(
     for headerless files, `eos` for documents of files without an `.idx`. `index_dir` is where pack indices live if not
     beside the tokens.
     """
-    if isinstance(path, str | os.PathLike):
-        files, facts = _open_one(Path(path), dtype, eos)
+    paths = named_paths(path)
+    if isinstance(path, str | os.PathLike) and len(paths) == 1:
+        files, facts = _open_one(paths[0], dtype, eos)
     else:
-        files, facts = _open_list([Path(item) for item in path], dtype, eos)
+        files, facts = _open_list(paths, dtype, eos)
     return Store(files, replace(facts, index_dir=os.fspath(index_dir)) if index_dir else facts)
+
+
+def named_paths(given: PathLike | Sequence[PathLike]) -> list[Path]:
+    """The files behind a name or several, with braces, `::` and `~` spelt out; of a pattern, all must be there."""
+    if not isinstance(given, str | os.PathLike):
+        return [path for item in given for path in named_paths(item)]
+    names = expand_names(given)
+    if len(names) > 1:
+        refuse_missing(given, [name for name in names if not any(map(os.path.exists, (name, f"{name}.bin")))])
+    return [Path(name) for name in names]
 
 
 def _open_list(paths: list[Path], dtype: str | None, eos: int | None) -> Opened:
