@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from gristmill.cli_files import add_export, add_import, add_index, add_join
-from gristmill.cli_look import add_inspect, add_verify
+from gristmill.cli_look import add_dropped, add_inspect, add_verify
 from gristmill.cli_options import command, foreign_options, option_name
 from gristmill.cli_prepare import add_init, add_prepare, add_train_tokenizer
 from gristmill.core.errors import ConfigError, GristmillError, did_you_mean
@@ -126,7 +126,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=_version(), help="Print the version.")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
     for add in (
-        add_prepare, add_init, add_train_tokenizer, add_inspect, add_verify, add_index, add_join,
+        add_prepare, add_init, add_train_tokenizer, add_inspect, add_dropped, add_verify, add_index, add_join,
         add_export, add_import, _bench, _demo,
     ):  # fmt: skip
         add(commands)

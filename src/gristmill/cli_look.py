@@ -1,4 +1,4 @@
-"""The commands that look at what is there: inspect, verify."""
+"""The commands that look at what is there, and at what is not: inspect, dropped, verify."""
 
 from __future__ import annotations
 
@@ -40,9 +40,7 @@ def _run_inspect(chosen: argparse.Namespace) -> None:
     from gristmill.show.store import show_store, show_tokens
     from gristmill.store.opening import is_sharded_bin, open_store
 
-    path = Path(chosen.path)
-    if not path.exists():
-        raise ConfigError(f"{path} does not exist.")
+    path = existing(chosen.path)
     if path.suffix == ".json" and path.name != "manifest.json" and path.is_file():
         show_json_file(path, chosen)
         return
@@ -66,6 +64,43 @@ def open_all(path: Path, dtype: str | None, eos: int | None) -> list[Any]:
     if (path / MANIFEST).exists():
         return [open_split(path, split) for split in SPLITS]
     return [open_store(path, dtype, eos)]
+
+
+def add_dropped(commands: Any) -> None:
+    """`gristmill dropped`"""
+    parser = command(
+        commands, "dropped", _run_dropped,
+        "Show what is not in a store, and why: how many documents each rule dropped for which reason, with examples. "
+        "Their texts are shown if the store was prepared with --keep-dropped.",
+        "data/corpus", "data/corpus --rule gopher_quality --examples 5", "data/corpus --reason too_few_chars --json",
+    )  # fmt: skip
+    parser.add_argument("path", metavar="DIR", help="A store that `gristmill prepare` made.")
+    parser.add_argument("--rule", metavar="R", help="Show only what this rule (or step) dropped.")
+    parser.add_argument("--reason", metavar="R", help="Show only what went for this reason.")
+    parser.add_argument("--source", metavar="S", help="Show only what went from this source.")
+    parser.add_argument(
+        "--examples", type=int, metavar="N",
+        help="Show so many of each reason; 1 by default, and 3 where a rule, reason or source is named.",
+    )  # fmt: skip
+
+
+def _run_dropped(chosen: argparse.Namespace) -> None:
+    from gristmill.show.dropped import show_dropped
+    from gristmill.stages.dropped import KEYS, dropped
+
+    asked = {key: getattr(chosen, key) for key in KEYS}
+    wanted = chosen.examples if chosen.examples is not None else 3 if any(asked.values()) else 1
+    if wanted < 0:
+        raise ConfigError(f"--examples is 0 or more, not {wanted}.")
+    show_dropped(chosen.path, dropped(existing(chosen.path), asked, wanted), chosen.json)
+
+
+def existing(given: str) -> Path:
+    """A path that must be there."""
+    path = Path(given)
+    if not path.exists():
+        raise ConfigError(f"{path} does not exist.")
+    return path
 
 
 def add_verify(commands: Any) -> None:

@@ -14,6 +14,7 @@ FROZEN = {
     "init": "FILE --json --overwrite",
     "train-tokenizer": "INPUT --json --limit --out --overwrite --text-field --vocab-size",
     "inspect": "PATH --doc --dtype --eos --json --plan --step --until",
+    "dropped": "DIR --examples --json --reason --rule --source",
     "verify": "DIR --json",
     "index": "PATH --dtype --eos --force --index-dir --json --seq-len",
     "join": "STORE --json --out --overwrite",

@@ -26,6 +26,7 @@ COMMANDS: dict[str, list[tuple[str, set[str]]]] = {
                 ("{store} --doc d7", {"number", "text"}), ("{plan}", {"fingerprint", "phases", "forecast"}),
                 ("{plan} --step 3", {"row", "doc_id"}), ("{plan} --doc {seen}", {"step", "row"}),
                 ("{checkpoint} --plan {plan}", {"step", "digest"}), ("{bare} --dtype uint16", {"tokens", "dtype"})],
+    "dropped": [("{store}", {"path", "documents", "groups"})],
     "verify": [("{store}", {"shards", "faults", "seconds"})],
     "index": [("{copied}/train --seq-len 32", {"files"}), ("{bare} --dtype uint16 --eos 256", {"files", "seconds"})],
     "join": [("{store} --out {new}", {"path", "splits"})],

@@ -8,7 +8,7 @@ from typing import Any
 
 from gristmill.core.errors import ConfigError
 from gristmill.show.terminal import facts, line, print_json
-from gristmill.stages.account import dropped_documents
+from gristmill.stages.dropped import dropped_documents
 from gristmill.store.reader import Store
 
 _SHOWN_TEXT = 1000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +37,11 @@ def show_made(root: Path, as_json: bool, bar: Bar) -> None:
     """A store that was just written: its figures, how long it took, and how to open it."""
     show_store(root, as_json, **bar.figures)
     if not as_json:
-        tokens = sum(shard.tokens for shards in load_manifest(root).splits.values() for shard in shards)
+        manifest = load_manifest(root)
+        tokens = sum(shard.tokens for shards in manifest.splits.values() for shard in shards)
         line(f"\nWrote {tokens:,} tokens {bar.took()}.")
+        if any(row.get("reasons") for row in manifest.funnel):
+            line(f"Look at what was dropped: gristmill dropped {shlex.quote(str(root))}")
         line(f'Open it in Python: gristmill.open("{root / "train"}")')
 
 

@@ -186,14 +186,3 @@ class _KeptIds:
             return table
         details = pc.if_else(pc.is_valid(table.column("kept")), self._ids.take(inside), table.column("detail"))
         return table.set_column(table.schema.get_field_index("detail"), "detail", details)
-
-
-def dropped_documents(store: Path, doc_id: str) -> list[dict[str, Any]]:
-    """The rows of `dropped.parquet` in a store, or beside a split, for an id."""
-    import pyarrow.parquet as pq
-
-    for path in (store / DROPPED, store.parent / DROPPED):
-        if path.exists():
-            rows: list[dict[str, Any]] = pq.read_table(path, filters=[("id", "==", doc_id)]).to_pylist()
-            return rows
-    return []

@@ -1,0 +1,49 @@
+"""What is not in a store, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gristmill.show.terminal import Row, line, paragraph, percent, print_json, table
+from gristmill.stages.dropped import Dropped, Group
+
+_SHOWN_TEXT = 150
+
+
+def show_dropped(path: str, found: Dropped, as_json: bool) -> None:
+    """Documents by rule and reason, then examples of each."""
+    if as_json:
+        print_json(_facts(path, found))
+        return
+    line(f"{path}: {found.documents:,} documents were dropped.")
+    if not found.groups:
+        return
+    line("")
+    rows = [(group.rule, group.reason, group.documents, percent(group.documents, found.documents))
+            for group in found.groups]  # fmt: skip
+    table("", ("rule", "reason", "documents", "share"), rows)
+    for group in found.groups:
+        if group.examples:
+            _show_examples(group)
+    if not found.has_texts:
+        line("")
+        paragraph("The texts were not kept: prepare with --keep-dropped to read them here.")
+
+
+def _show_examples(group: Group) -> None:
+    line(f"\n{group.rule}, {group.reason}: {len(group.examples):,} of {group.documents:,}")
+    table("", ("id", "source", "value", "detail"), [_example(row) for row in group.examples])
+
+
+def _example(row: dict[str, Any]) -> Row:
+    """An example with the beginning of its text; one that never got an id is known by its file and place."""
+    name = row["id"] if row["id"] is not None else f"{row['path']} ({row['row']})"
+    value = "" if row["value"] is None else f"{row['value']:.4g}"
+    text = " ".join((row.get("text") or "").split())
+    return Row((name, row["source"], value, row["detail"] or ""), text[:_SHOWN_TEXT] + "…" * (len(text) > _SHOWN_TEXT))
+
+
+def _facts(path: str, found: Dropped) -> dict[str, Any]:
+    groups = [{"rule": group.rule, "reason": group.reason, "documents": group.documents, "sources": group.sources,
+               "examples": group.examples} for group in found.groups]  # fmt: skip
+    return {"path": path, "documents": found.documents, "has_texts": found.has_texts, "groups": groups}

@@ -1,0 +1,177 @@
+"""What is not in a store, and why: the rows of its `dropped.parquet`, counted by reason, with examples of each.
+
+The file may have as many rows as a corpus has documents: it is read a few columns at a time, texts only of examples.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gristmill.core.errors import ConfigError, StoreError, did_you_mean
+from gristmill.stages.account import DROPPED
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+KEYS = ("rule", "reason", "source")
+_BATCH_ROWS = 1 << 16
+_TEXT_ROWS = 256
+# Row numbers times this odd number, modulo 2^64: the lowest products belong to rows that lie evenly over the file.
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass
+class Group:
+    """Documents that went by one rule for one reason."""
+
+    rule: str
+    reason: str
+    sources: Counter[str] = field(default_factory=Counter)
+    rows: list[int] = field(default_factory=list)
+    examples: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def documents(self) -> int:
+        """How many."""
+        return self.sources.total()
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """What the file says: documents in all, those asked for by reason (the commonest first), and if texts are there."""
+
+    documents: int
+    groups: list[Group]
+    has_texts: bool
+
+
+def dropped(store: Path, asked: Mapping[str, str | None], examples: int) -> Dropped:
+    """Count what went from a store (or from that of a split), and take `examples` of each reason, evenly spread.
+
+    `asked` names the rule, reason or source to look at alone; None is any.
+    """
+    path = _place(store)
+    with _opened(path) as file:
+        counted, rows = _scanned(file, asked, examples)
+        _check_known(asked, counted, store)
+        groups = _grouped(counted, asked, rows)
+        _take_examples(file, groups)
+        return Dropped(counted.total(), groups, "text" in file.schema_arrow.names)
+
+
+def dropped_documents(store: Path, doc_id: str) -> list[dict[str, Any]]:
+    """The rows of `dropped.parquet` in a store, or beside a split, for an id."""
+    import pyarrow.parquet as pq
+
+    for path in (store / DROPPED, store.parent / DROPPED):
+        if path.exists():
+            rows: list[dict[str, Any]] = pq.read_table(path, filters=[("id", "==", doc_id)]).to_pylist()
+            return rows
+    return []
+
+
+def _place(store: Path) -> Path:
+    for path in (store / DROPPED, store.parent / DROPPED):
+        if path.exists():
+            return path
+    raise ConfigError(
+        f"{store} holds no {DROPPED}: `gristmill prepare` writes one into the store that it makes; joined and imported "
+        "stores have none, look into those that they were made of."
+    )
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """The file; whatever a damaged one leads to is one error."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            yield file
+    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+        raise StoreError(f"{path} cannot be read ({error}): restore it, or make the store again.") from error
+
+
+def _scanned(
+    file: Any, asked: Mapping[str, str | None], examples: int
+) -> tuple[Counter[tuple[str, ...]], dict[tuple[str, ...], list[int]]]:
+    """Documents by rule, reason and source; and the rows of the examples by rule and reason."""
+    counted: Counter[tuple[str, ...]] = Counter()
+    rows: dict[tuple[str, ...], list[int]] = {}
+    at = 0
+    for batch in file.iter_batches(_BATCH_ROWS, columns=list(KEYS)):
+        for keys, found in _parted(batch):
+            counted[keys] += len(found)
+            if _fits(keys, asked):
+                here = _spread_first(np.append(np.array(rows.get(keys[:2], []), np.int64), found + at), examples)
+                rows[keys[:2]] = here.tolist()
+        at += len(batch)
+    return counted, rows
+
+
+def _parted(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, ...], np.ndarray[Any, np.dtype[np.int64]]]]:
+    """The rows of a batch by their rule, reason and source."""
+    words, codes = [], np.zeros(len(batch), np.int64)
+    for key in KEYS:
+        column = batch.column(key).dictionary_encode()
+        words.append(column.dictionary.to_pylist())
+        codes = codes * (len(words[-1]) + 1) + column.indices.fill_null(len(words[-1])).to_numpy()
+    for code in np.unique(codes).tolist():
+        rest, keys = code, []
+        for known in reversed(words):
+            rest, place = divmod(rest, len(known) + 1)
+            keys.append(str(known[place]) if place < len(known) else "")
+        yield tuple(reversed(keys)), np.flatnonzero(codes == code)
+
+
+def _spread_first(rows: np.ndarray[Any, np.dtype[np.int64]], count: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """`count` of the rows that lie evenly over the file, in its order."""
+    order = np.argsort(rows.astype(np.uint64) * _SPREAD, kind="stable")
+    return np.sort(rows[order[:count]])
+
+
+def _fits(keys: Sequence[str], asked: Mapping[str, str | None]) -> bool:
+    return all(asked.get(name) in (None, value) for name, value in zip(KEYS, keys, strict=True))
+
+
+def _check_known(asked: Mapping[str, str | None], counted: Counter[tuple[str, ...]], store: Path) -> None:
+    """Refuse a rule, reason or source by which nothing went, naming those by which something did."""
+    for i, name in enumerate(KEYS):
+        known = {keys[i] for keys in counted}
+        if asked.get(name) is not None and asked[name] not in known:
+            hint = did_you_mean(str(asked[name]), known) if known else ""
+            raise ConfigError(f'Nothing went from {store} by {name}="{asked[name]}"{hint}.', arguments=name)
+
+
+def _grouped(
+    counted: Counter[tuple[str, ...]], asked: Mapping[str, str | None], rows: Mapping[tuple[str, ...], list[int]]
+) -> list[Group]:
+    found: dict[tuple[str, ...], Group] = {}
+    for keys, count in counted.items():
+        if _fits(keys, asked):
+            group = found.setdefault(keys[:2], Group(keys[0], keys[1], rows=rows[keys[:2]]))
+            group.sources[keys[2]] += count
+    return sorted(found.values(), key=lambda group: (-group.documents, group.rule, group.reason))
+
+
+def _take_examples(file: Any, groups: Sequence[Group]) -> None:
+    """Read the whole rows of the examples: of the row groups that hold them, some rows at a time."""
+    owners = {row: group for group in groups for row in group.rows}
+    first = 0
+    for number in range(file.num_row_groups):
+        rows = file.metadata.row_group(number).num_rows
+        wanted = [row for row in owners if first <= row < first + rows]
+        at = first
+        for batch in file.iter_batches(_TEXT_ROWS, row_groups=[number]) if wanted else ():
+            for row in sorted(row for row in wanted if at <= row < at + len(batch)):
+                owners[row].examples += batch.slice(row - at, 1).to_pylist()
+            at += len(batch)
+        first += rows

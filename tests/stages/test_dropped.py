@@ -1,0 +1,116 @@
+"""What went from a store: counted by rule and reason, with examples that lie evenly over the file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from gristmill.core.errors import ConfigError, StoreError
+from gristmill.stages.account import DROPPED
+from gristmill.stages.dropped import dropped
+from gristmill.stages.tables import dropped_schema
+
+ANY: dict[str, str | None] = {}
+
+
+def written(folder: Path, rows: Sequence[tuple[str, str, str]], *, texts: bool = True, group: int = 100) -> Path:
+    """A `dropped.parquet` of (rule, reason, source); the text of row i is `text i`."""
+    values = [{"id": f"d{i}", "row": i, "rule": rule, "reason": reason, "source": source, "text": f"text {i}"}
+              for i, (rule, reason, source) in enumerate(rows)]  # fmt: skip
+    table = pa.Table.from_pylist(values, schema=dropped_schema())
+    kept = [name for name in table.column_names if name not in ("doc", "kept") and (texts or name != "text")]
+    pq.write_table(table.select(kept), folder / DROPPED, row_group_size=group)
+    return folder
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    rows = [("length", "too_few_chars", "web")] * 1000 + [("c4", "no_terminal_punct", "web")] * 300
+    rows += [("length", "too_few_chars", "books")] * 200 + [("length", "too_many_chars", "books")]
+    return written(tmp_path, rows)
+
+
+def test_documents_are_counted_by_rule_and_reason_the_commonest_first(store: Path) -> None:
+    found = dropped(store, ANY, 2)
+    assert found.documents == 1501 and found.has_texts
+    counts = [(group.rule, group.reason, group.documents, dict(group.sources)) for group in found.groups]
+    assert counts == [
+        ("length", "too_few_chars", 1200, {"web": 1000, "books": 200}),
+        ("c4", "no_terminal_punct", 300, {"web": 300}),
+        ("length", "too_many_chars", 1, {"books": 1}),
+    ]
+
+
+def test_examples_lie_evenly_over_the_file_and_are_whole_rows_in_its_order(store: Path) -> None:
+    (group, *_) = dropped(store, ANY, 6).groups
+    places = [row["row"] for row in group.examples]
+    assert places == sorted(places) and len(set(places)) == 6
+    assert places[0] < 400 and places[-1] >= 1300 and any(400 <= place < 1000 for place in places)
+    assert all(row["text"] == f"text {row['row']}" and row["id"] == f"d{row['row']}" for row in group.examples)
+
+
+@pytest.mark.parametrize(
+    ("asked", "counts"),
+    [({"rule": "length"}, [1200, 1]), ({"reason": "too_many_chars"}, [1]), ({"source": "books"}, [200, 1]),
+     ({"rule": "length", "source": "web"}, [1000]), ({"rule": "c4", "source": "books"}, [])],
+)  # fmt: skip
+def test_a_rule_a_reason_or_a_source_is_looked_at_alone(
+    store: Path, asked: dict[str, str | None], counts: list[int]
+) -> None:
+    found = dropped(store, asked, 3)
+    assert [group.documents for group in found.groups] == counts and found.documents == 1501
+    for row in (row for group in found.groups for row in group.examples):
+        assert all(row[name] == value for name, value in asked.items())
+
+
+def test_fewer_documents_than_examples_are_all_shown_and_none_may_be_asked_for(store: Path) -> None:
+    assert len(dropped(store, {"reason": "too_many_chars"}, 9).groups[0].examples) == 1
+    assert dropped(store, ANY, 0).groups[0].examples == []
+
+
+def test_a_file_without_texts_says_so(tmp_path: Path) -> None:
+    found = dropped(written(tmp_path, [("length", "too_few_chars", "web")], texts=False), ANY, 1)
+    assert not found.has_texts and "text" not in found.groups[0].examples[0]
+
+
+def test_a_split_finds_the_file_of_its_store_and_an_empty_file_has_no_groups(tmp_path: Path) -> None:
+    written(tmp_path, [])
+    assert dropped(tmp_path / "train", ANY, 1).groups == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"rule": "lenght"}, r'by rule="lenght" \(did you mean \'length\'\?\)'),
+        ({"source": "code"}, "known: books, web"),
+    ],
+)
+def test_an_unknown_name_is_an_error_that_names_the_known_ones(
+    store: Path, asked: dict[str, str | None], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        dropped(store, asked, 1)
+
+
+def test_a_store_without_the_file_says_which_have_one(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="`gristmill prepare` writes one"):
+        dropped(tmp_path, ANY, 1)
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "another", "empty"])
+def test_a_damaged_file_is_one_error(store: Path, damage: str) -> None:
+    path = store / DROPPED
+    data = bytearray(path.read_bytes())
+    data[4:400] = b"\xff" * 396
+    ways: dict[str, Any] = {"cut": path.read_bytes()[:-20], "flipped": bytes(data), "empty": b""}
+    if damage == "another":
+        pq.write_table(pa.table({"rule": ["a"]}), path)
+    else:
+        path.write_bytes(ways[damage])
+    with pytest.raises(StoreError, match=r"dropped\.parquet cannot be read"):
+        dropped(store, ANY, 1)
