@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     )
     from gristmill.indexing import index
     from gristmill.loader.loader import Loader
+    from gristmill.mixing import create_balanced_mix
     from gristmill.order.options import Exclude, Phase, PlanOptions, Skip
     from gristmill.order.plan import Plan
     from gristmill.recipe import Recipe
-    from gristmill.run import RunOptions, create_balanced_mix, dry_run, load_plan, prepare, train_tokenizer
+    from gristmill.run import RunOptions, dry_run, load_plan, prepare, train_tokenizer
     from gristmill.store.opening import open_store as open
 
 # Each name is imported when it is first used: `import gristmill` alone costs a few milliseconds.
@@ -39,7 +40,8 @@ _HOMES = {
     "Plan": "order.plan",
     "index": "indexing",
     "Recipe": "recipe",
-    **dict.fromkeys(("RunOptions", "create_balanced_mix", "dry_run", "load_plan", "prepare", "train_tokenizer"), "run"),
+    "create_balanced_mix": "mixing",
+    **dict.fromkeys(("RunOptions", "dry_run", "load_plan", "prepare", "train_tokenizer"), "run"),
     "open": "store.opening",
 }
 

@@ -23,7 +23,7 @@ from gristmill.core.paths import atomic_file, disk_errors, write_atomic
 from gristmill.core.progress import Progress, Quiet
 from gristmill.core.sizes import parse_size
 from gristmill.order.plan import Plan, read_plan
-from gristmill.recipe import MixOptions, Recipe, SourceOptions, read_recipe
+from gristmill.recipe import Recipe, read_recipe
 from gristmill.sources.base import Format, InputFile, Mishaps, expand
 from gristmill.sources.units import Unit, cut_units, read_unit
 from gristmill.stages.work import WORK
@@ -143,34 +143,8 @@ def dry_run(
         return forecast(recipe, curation, units, preview(recipe, curation, units, tokenizer, sample), workers)
 
 
-def create_balanced_mix(
-    sources: Mapping[str, str | Sequence[str]],
-    weights: Mapping[str, float],
-    target: int,
-    *,
-    out: str | os.PathLike[str],
-    unit: str = "documents",
-    seed: int = 0,
-    overwrite: bool = False,
-    progress: Progress | None = None,
-    options: RunOptions | None = None,
-    **recipe: Any,
-) -> Manifest:
-    """A store of `target` documents (or tokens) in all, each source by its weight: sampled by seed where it has more,
-    repeated where it has less. `sources` are paths by name; `recipe` takes every other key of a recipe.
-    """
-    made = Recipe(
-        out=os.fspath(out),
-        sources=[SourceOptions(name, paths) for name, paths in sources.items()],
-        seed=seed,
-        mix=MixOptions(weights, target, unit),
-        **recipe,
-    )
-    return prepare(made, overwrite=overwrite, progress=progress, options=options)
-
-
 def train_tokenizer(
-    inputs: Sequence[str],
+    inputs: str | Sequence[str],
     out: str | os.PathLike[str],
     *,
     vocab_size: int = 32_000,
@@ -183,7 +157,7 @@ def train_tokenizer(
     from gristmill.tokenize.training import train_tokenizer as train
 
     layout = Format(text=text)
-    units = cut_units(expand("text", list(inputs)), {"text": layout})
+    units = cut_units(expand("text", [inputs] if isinstance(inputs, str) else inputs), {"text": layout})
     progress = progress or Quiet()
     progress.start("reading text to learn from", min(parse_size(limit), sum(unit.size for unit in units)))
     texts = _texts(units, layout, progress)
