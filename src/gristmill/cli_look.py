@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gristmill.cli_options import command, foreign_options, progress_bar
+from gristmill.core.addresses import refuse_address
 from gristmill.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ def _run_dropped(chosen: argparse.Namespace) -> None:
 
 def existing(given: str) -> Path:
     """A path that must be there."""
+    refuse_address(given)
     path = Path(given)
     if not path.exists():
         raise ConfigError(f"{path} does not exist.")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gristmill.cli_options import command, option_name, progress_bar
+from gristmill.core.addresses import refuse_address
 from gristmill.core.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
@@ -262,6 +263,7 @@ def _run_init(chosen: argparse.Namespace) -> None:
     from gristmill.recipe_template import TEMPLATE
     from gristmill.show.terminal import line, print_json
 
+    refuse_address(chosen.path)
     path = Path(chosen.path)
     if path.exists() and not chosen.overwrite:
         raise ConfigError(f"{path} exists: choose another name, or say --overwrite.")

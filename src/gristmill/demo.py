@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from gristmill.core.addresses import refuse_address
 from gristmill.core.bar import Bar
 from gristmill.core.errors import EngineError, StateError
 from gristmill.indexing import index
@@ -37,6 +38,7 @@ SEQ_LEN, BATCH_SIZE, STEPS = 256, 16, 400
 
 def demo(out: str | None, as_json: bool = False) -> None:
     """Run all stages in `out`, or in a temporary folder that is removed afterwards; as JSON only the figures."""
+    refuse_address(out)
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="gristmill-demo-") as temporary:
         root, shown = Path(out or temporary), not as_json

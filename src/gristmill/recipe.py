@@ -21,6 +21,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
+from gristmill.core.addresses import refuse_address
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.options import content, from_mapping
 from gristmill.core.values import OWN, Count, Seed, check_kinds, fits, kinds_of, shown
@@ -153,6 +154,7 @@ class Recipe:
         if self.on_error not in ("raise", "skip"):
             raise ConfigError(f"on_error is 'raise' or 'skip', not {self.on_error!r}.")
         self._set("out", os.fspath(self.out))
+        refuse_address(self.out)
         self._set("sources", tuple(_made(SourceOptions, source, "a source of the recipe") for source in self.sources))
         self._set("store", _made(StoreOptions, self.store, "the recipe's store"))
         self._set("clean", _made(CleanOptions, self.clean, "the recipe's clean") if self.clean is not None else None)
@@ -264,6 +266,7 @@ def read_recipe(path: str | Path) -> Recipe:
 def _values(path: str | Path) -> dict[str, Any]:
     from gristmill.core.yaml_values import parse_yaml
 
+    refuse_address(path)
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

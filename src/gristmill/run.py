@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gristmill.core.addresses import refuse_address
 from gristmill.core.errors import ConfigError, SourceError
 from gristmill.core.paths import atomic_file, disk_errors, write_atomic
 from gristmill.core.progress import Progress, Quiet
@@ -66,6 +67,7 @@ class RunOptions:
         if self.workers is not None and (not isinstance(self.workers, int) or self.workers < 1):
             raise ConfigError(f"workers must be a whole number above 0, not {self.workers!r}.", arguments="workers")
         parse_size(self.memory)
+        refuse_address(self.work, self.save_index)
 
 
 def prepare(
@@ -156,6 +158,7 @@ def train_tokenizer(
     """A byte-level BPE tokenizer from the first `limit` bytes of text in `inputs`, as a tokenizer.json at `out`."""
     from gristmill.tokenize.training import train_tokenizer as train
 
+    refuse_address(out)
     layout = Format(text=text)
     units = cut_units(expand("text", [inputs] if isinstance(inputs, str) else inputs), {"text": layout})
     progress = progress or Quiet()
@@ -320,6 +323,7 @@ def _write_run_json(root: Path, began: float, options: RunOptions) -> None:
 
 def load_plan(path: str | os.PathLike[str]) -> Plan:
     """A plan from its file, over the stores whose paths it holds, as seen from here or from the plan's own folder."""
+    refuse_address(path)
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

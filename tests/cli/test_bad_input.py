@@ -118,3 +118,21 @@ def test_one_id_in_two_files_names_both_places_and_with_skip_the_first_stays(cal
     reasons = {row["source"]: row["reasons"] for row in ran.json["funnel"] if row["stage"] == "id"}
     assert reasons == {"a": {}, "b": {"duplicate_id": 1}}
     assert gm.open(tmp_path / "out").document(0).text == "text a"
+
+
+ADDRESSES = ("prepare {away} --out o", "prepare web={away} --out o", "prepare {text} --out {away}", "inspect {away}",
+             "prepare {text} --out o --work {away}", "prepare --recipe {away}", "verify {away}", "dropped {away}",
+             "index {away} --seq-len 8", "join {away} --out o", "export {away} --to npy --out o", "bench {away}",
+             "import {away} --tokenizer byte --out o", "train-tokenizer {away} --out o", "init {away}",
+             "demo --out {away}")  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", ADDRESSES)
+def test_an_address_is_refused_by_every_command(
+    call: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text("text")
+    words = arguments.format(away="s3://bucket/x", text="a.txt").split()
+    said = call(*words, code=2).said
+    assert "s3://bucket/x is an address" in said and sorted(tmp_path.iterdir()) == [tmp_path / "a.txt"]

@@ -23,6 +23,7 @@ import torch
 
 from gristmill.adapters.local_files import ENDLESS
 from gristmill.adapters.torch import Tensors, TorchLoader, data_parallel_rank
+from gristmill.core.addresses import refuse_address
 from gristmill.core.errors import ConfigError, StateError, did_you_mean
 from gristmill.order.options import PlanOptions, check_positive
 from gristmill.order.plan import Plan
@@ -76,6 +77,7 @@ class GPTDataLoader:
     def __init__(self, config: Any, tokenizer: Any, dataset_dir: str | os.PathLike[str] | None = None) -> None:
         self.config = GPTDataConfig.read(config)
         self.tokenizer = load_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
+        refuse_address(dataset_dir)
         self._dataset_dir = None if dataset_dir is None else Path(dataset_dir).expanduser()
         self._loaders: dict[str, TorchLoader] = {}
         self._batches: dict[str, Iterator[Tensors]] = {}

@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Sequence
 
+from gristmill.core.addresses import refuse_address
 from gristmill.core.errors import ConfigError
 
 PathLike = str | os.PathLike[str]
@@ -24,6 +25,7 @@ _SHOWN = 3
 def expand_names(given: PathLike) -> list[str]:
     """The names that one name stands for, in its order; whether they exist is another question."""
     name = os.fspath(given)
+    refuse_address(*name.split("::"))
     if not _is_pattern(name) or _exists(name):
         return [name]
     if "::" in name:

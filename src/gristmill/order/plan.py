@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from gristmill.core.addresses import refuse_address
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.hashing import fingerprint, hash64
 from gristmill.core.options import check_keys
@@ -237,6 +238,7 @@ class Plan:
 
     def save(self, path: str | Path) -> None:
         """Write the plan to a file, atomically."""
+        refuse_address(path)
         write_atomic(Path(path), self.to_json())
 
     @classmethod

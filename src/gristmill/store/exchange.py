@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from gristmill.core.addresses import refuse_address
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.core.paths import atomic_file, disk_errors, relative_to, sync_directory, write_atomic
 from gristmill.store.manifest import MANIFEST, SPLITS, Manifest, ShardEntry, load_manifest, refuse_or_clear
@@ -62,6 +63,7 @@ class Outbox:
 
 def store_splits(path: PathLike) -> tuple[Path, tuple[str, ...]]:
     """The root of a store and the splits that `path` means: both for the root itself, else the one."""
+    refuse_address(path)
     whole = Path(os.path.abspath(path))
     if (whole / MANIFEST).exists():
         return whole, SPLITS
@@ -102,6 +104,7 @@ class _Part:
 
 def join(paths: Sequence[PathLike], out: PathLike, *, overwrite: bool = False) -> Manifest:
     """A store whose manifest points at the shards of several: no token is copied, so the shards must stay in place."""
+    refuse_address(out)
     parts = [_Part(*store_splits(path), load_manifest(store_splits(path)[0])) for path in paths]
     if not parts:
         raise ConfigError("An empty list of stores cannot be joined.")

@@ -13,6 +13,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from gristmill.core.addresses import refuse_address
 from gristmill.core.errors import ConfigError, StoreError, did_you_mean
 from gristmill.store.documents import DOCS_SUFFIX
 from gristmill.store.exchange import Outbox, refuse_inside, store_splits
@@ -68,6 +69,7 @@ def export_store(path: PathLike, to: str, out: PathLike, *, overwrite: bool = Fa
     """Lay a store (or one split of it) out for `to`: megatron, olmo, nanogpt, llmc, npy or sharded-bin."""
     if to not in FORMATS:
         raise ConfigError(f"Unknown export format {to!r}{did_you_mean(to, FORMATS)}.")
+    refuse_address(out)
     root, wanted = store_splits(path)
     folder = Path(out)
     refuse_inside(root, folder)

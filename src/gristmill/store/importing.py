@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gristmill.core.addresses import refuse_address
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.hashing import hash64
 from gristmill.core.paths import write_atomic
@@ -75,6 +76,7 @@ def import_store(
         raise ConfigError(
             f"Unknown boundaries {boundaries!r}{did_you_mean(boundaries, BOUNDARIES)}.", arguments="boundaries"
         )
+    refuse_address(out)
     if not 0 <= eos < vocab_size:
         raise ConfigError(f"EOS {eos} is outside the vocabulary of {vocab_size:,}.")
     root, named = Path(out), _tokenizer(tokenizer, tokenizer_json)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gristmill.core.addresses import refuse_address
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.core.patterns import PathLike as PathLike
 from gristmill.core.patterns import expand_names, refuse_missing
@@ -38,6 +39,7 @@ def open_store(
     for headerless files, `eos` for documents of files without an `.idx`. `index_dir` is where pack indices live if not
     beside the tokens.
     """
+    refuse_address(index_dir)
     paths = named_paths(path)
     if isinstance(path, str | os.PathLike) and len(paths) == 1:
         files, facts = _open_one(paths[0], dtype, eos)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from gristmill.core.addresses import refuse_address
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.store.documents import DOCS_SUFFIX, IDS_SUFFIX
 from gristmill.store.files import FileRow, Ints, make_files
@@ -48,6 +49,7 @@ def verify(path: Path, progress: Callable[[int], None] = lambda tokens: None) ->
 
 
 def _target(path: Path) -> tuple[Path, tuple[str, ...]]:
+    refuse_address(path)
     if not path.exists():
         raise ConfigError(f"{path} does not exist.")
     if (path / MANIFEST).exists():
