@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 import inspect
 import re
 import subprocess
@@ -37,6 +38,14 @@ def test_no_public_name_is_missing() -> None:
     assert declared
     names = set(re.findall(r"\b(\w+)(?:,|\n|$)", re.sub(r"from [\w.]+ import|\w+ as ", "", declared[1])))
     assert names == set(gm.__all__) == set(gm._HOMES)
+
+
+def test_the_version_is_the_installed_one_wherever_it_is_asked_for() -> None:
+    installed = importlib.metadata.version("gristmill")
+    assert gm.__version__ == installed
+    for start in (["-m", "gristmill"], ["-m", "gristmill.cli"]):
+        done = subprocess.run([sys.executable, *start, "--version"], capture_output=True, text=True, check=True)
+        assert done.stdout == f"gristmill {installed}\n"
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

@@ -28,9 +28,15 @@ if TYPE_CHECKING:
     from gristmill.order.plan import Plan
     from gristmill.recipe import Recipe
     from gristmill.run import RunOptions, dry_run, load_plan, prepare, train_tokenizer
+    from gristmill.run import import_tokens as import_
+    from gristmill.store.exchange import join
+    from gristmill.store.export import export_store as export
     from gristmill.store.opening import open_store as open
+    from gristmill.store.reader import Store
+    from gristmill.store.verify import verify
 
-# Each name is imported when it is first used: `import gristmill` alone costs a few milliseconds.
+# Each name is imported when it is first used: `import gristmill` alone costs a few milliseconds. Where a name is
+# Python's own or a module's, its home calls it otherwise, after the colon.
 _HOMES = {
     **dict.fromkeys(
         ("ConfigError", "EngineError", "GristmillError", "SourceError", "StateError", "StoreError"), "core.errors"
@@ -42,7 +48,12 @@ _HOMES = {
     "Recipe": "recipe",
     "create_balanced_mix": "mixing",
     **dict.fromkeys(("RunOptions", "dry_run", "load_plan", "prepare", "train_tokenizer"), "run"),
-    "open": "store.opening",
+    "Store": "store.reader",
+    "export": "store.export:export_store",
+    "import_": "run:import_tokens",
+    "join": "store.exchange",
+    "open": "store.opening:open_store",
+    "verify": "store.verify",
 }
 
 __all__ = [
@@ -59,22 +70,30 @@ __all__ = [
     "Skip",
     "SourceError",
     "StateError",
+    "Store",
     "StoreError",
     "create_balanced_mix",
     "dry_run",
+    "export",
+    "import_",
     "index",
+    "join",
     "load_plan",
     "open",
     "prepare",
     "train_tokenizer",
+    "verify",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name == "__version__":
+        value: Any = importlib.import_module("gristmill.core.version").version()
+    elif name in _HOMES:
+        home, _, own = _HOMES[name].partition(":")
+        value = getattr(importlib.import_module(f"gristmill.{home}"), own or name)
+    else:
         raise AttributeError(f"module 'gristmill' has no attribute {name!r}")
-    module = importlib.import_module(f"gristmill.{_HOMES[name]}")
-    value = getattr(module, "open_store" if name == "open" else name)
     globals()[name] = value
     return value
 

@@ -16,6 +16,7 @@ from gristmill.cli_look import add_dropped, add_inspect, add_verify
 from gristmill.cli_options import command, foreign_options, option_name
 from gristmill.cli_prepare import add_init, add_prepare, add_train_tokenizer
 from gristmill.core.errors import ConfigError, GristmillError, did_you_mean
+from gristmill.core.version import version
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -78,14 +79,14 @@ def in_options(error: GristmillError, chosen: argparse.Namespace) -> str:
 
 def _with_option(message: str, name: str, option: str) -> str:
     """`name=value` and `name=` as the option; a message without them says `name` itself."""
-    as_argument = rf'\b{name}=(\w+(?:\.\w+)*|"[^"]*")?'
+    as_argument = rf'\b{name}=(\w+(?:\.\w+)*|"[^"]*"|\'[^\']*\')?'
     if not re.search(as_argument, message):
         return re.sub(rf"(?<![\w-]){name}\b", option, message)
     return re.sub(as_argument, partial(_as_option, option), message)
 
 
 def _as_option(option: str, found: re.Match[str]) -> str:
-    value = (found[1] or "").strip('"')
+    value = (found[1] or "").strip("\"'")
     return option if value in ("", "True") else f"{option} {value}"
 
 
@@ -123,7 +124,7 @@ def build_parser() -> argparse.ArgumentParser:
         epilog="Begin with `gristmill demo`, or with `gristmill prepare my.txt --out data/mine`; "
         "`gristmill COMMAND --help` explains a command and shows how it is used.",
     )
-    parser.add_argument("--version", action="version", version=_version(), help="Print the version.")
+    parser.add_argument("--version", action="version", version=f"gristmill {version()}", help="Print the version.")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
     for add in (
         add_prepare, add_init, add_train_tokenizer, add_inspect, add_dropped, add_verify, add_index, add_join,
@@ -131,12 +132,6 @@ def build_parser() -> argparse.ArgumentParser:
     ):  # fmt: skip
         add(commands)
     return parser
-
-
-def _version() -> str:
-    import importlib.metadata
-
-    return f"gristmill {importlib.metadata.version('gristmill')}"
 
 
 # bench, demo

@@ -119,7 +119,5 @@ def _run_import(chosen: argparse.Namespace) -> None:
 
     options = {name: getattr(chosen, name) for name in ("eos", "dtype", "boundaries", "overwrite")}
     with progress_bar(chosen) as bar:
-        report = import_tokens(
-            chosen.paths, chosen.out, chosen.tokenizer, split_name=chosen.split, progress=bar, **options
-        )
+        report = import_tokens(chosen.paths, chosen.out, chosen.tokenizer, split=chosen.split, progress=bar, **options)
     show_exchange(report, chosen.json, bar)

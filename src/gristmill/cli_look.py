@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from gristmill.core.addresses import refuse_address
 from gristmill.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from gristmill.core.bar import Bar
+    pass
 
 
 def add_inspect(commands: Any) -> None:
@@ -119,31 +118,14 @@ def _run_verify(chosen: argparse.Namespace) -> int:
     from gristmill.show.terminal import line, print_json
     from gristmill.store.verify import verify
 
-    path = Path(chosen.path)
     with progress_bar(chosen) as bar:
-        verdict = verify(path, _in_bytes(path, bar))
+        verdict = verify(chosen.path, progress=bar)
     if chosen.json:
         print_json({**vars(verdict), **bar.figures})
     else:
         counts = f"{verdict.shards:,} shards, {verdict.documents:,} documents, {verdict.tokens:,} tokens"
-        line(f"{path}: {counts}: {f'faults: {len(verdict.faults):,}' if verdict.faults else 'whole'}")
+        line(f"{chosen.path}: {counts}: {f'faults: {len(verdict.faults):,}' if verdict.faults else 'whole'}")
         line(f"Verified {bar.took()}.")
     for fault in verdict.faults:
         print(f"gristmill: {fault}", file=sys.stderr)
     return 1 if verdict.faults else 0
-
-
-def _in_bytes(path: Path, bar: Bar) -> Callable[[int], None]:
-    """Start the bar over what is verified; the function that it is told tokens by."""
-    import numpy as np
-
-    from gristmill.store.manifest import MANIFEST, load_manifest
-
-    root = path if (path / MANIFEST).exists() else path.parent
-    if not (root / MANIFEST).exists():
-        return lambda tokens: None
-    manifest = load_manifest(root)
-    size = np.dtype(manifest.dtype).itemsize
-    splits = manifest.splits if root == path else {path.name: manifest.splits.get(path.name, [])}
-    bar.start("verifying", size * sum(shard.tokens for shards in splits.values() for shard in shards))
-    return lambda tokens: bar.advance(size * tokens)

@@ -5,26 +5,26 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from gristmill.core.arguments import PathLike, as_flag, as_whole
 from gristmill.core.errors import ConfigError
-from gristmill.core.progress import Progress, Quiet
-from gristmill.order.options import check_positive
+from gristmill.core.progress import Progress, Shown, shown
 from gristmill.store.boundaries import write_scanned_idx
 from gristmill.store.files import Ints
 from gristmill.store.index import index_path, new_index, only_builder, open_pack_index, shard_sum
+from gristmill.store.opening import as_store
 from gristmill.store.reader import Store
 from gristmill.store.table import offsets
 
 
-def index(store: Store, seq_len: int, *, force: bool = False, progress: Progress | None = None) -> Path:
+def index(store: Store | PathLike, seq_len: int, *, force: bool = False, progress: Shown = None) -> Path:
     """Build the pack index of a store for windows of `seq_len`, unless it is there; one process builds, others wait."""
-    check_positive(seq_len=seq_len)
+    store, seq_len, force = as_store("store", store), as_whole("seq_len", seq_len), as_flag("force", force)
     path = index_path(store, seq_len)
-    progress = progress or Quiet()
-    with only_builder(path):
+    with shown(progress) as told, only_builder(path):
         if force:
             path.unlink(missing_ok=True)
         if not path.exists():
-            _build_index(store, seq_len, path, progress)
+            _build_index(store, seq_len, path, told)
     open_pack_index(store, seq_len)
     return path
 
@@ -70,9 +70,8 @@ def _pack_shard(store: Store, seq_len: int, shard: int, arrays: dict[str, Any], 
     arrays["shard_sums"][shard] = shard_sum([column[whole] for column in columns], bins)
 
 
-def index_documents(store: Store, *, force: bool = False, progress: Progress | None = None) -> list[Path]:
+def index_documents(store: Store, *, force: bool = False, progress: Progress) -> list[Path]:
     """Scan bare token files for EOS and write a Megatron `.idx` beside each: from then on they open with documents."""
-    progress = progress or Quiet()
     progress.start("finding documents", store.num_tokens * store.dtype.itemsize)
     written = []
     for shard in range(store.num_shards):

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from gristmill.core.addresses import refuse_address
+from gristmill.core.arguments import as_path
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.options import content, from_mapping
 from gristmill.core.values import OWN, Count, Seed, check_kinds, fits, kinds_of, shown
@@ -254,13 +255,25 @@ def _decontaminate(value: Any) -> DecontaminateOptions | None:
     return _made(DecontaminateOptions, value, "the recipe's decontaminate") if value else None
 
 
+def as_recipe(recipe: Any) -> Recipe:
+    """A recipe as Python may have it: the object, a dict with the keys that YAML has, or the path of its file."""
+    if isinstance(recipe, Recipe):
+        return recipe
+    if isinstance(recipe, Mapping):
+        return _from_yaml(dict(recipe), "the recipe")
+    return read_recipe(as_path("recipe", recipe, "a Recipe, a dict or the path of a YAML file"))
+
+
 def read_recipe(path: str | Path) -> Recipe:
     """A recipe from its YAML file; paths in it are relative to the working directory."""
-    values = _values(path)
+    return _from_yaml(_values(path), f"the recipe {path}")
+
+
+def _from_yaml(values: dict[str, Any], where: str) -> Recipe:
     for key in ("clean", "dedup"):
         if values.get(key, {}) in (None, False, "none"):
             values[key] = None if key == "clean" else ()
-    return from_mapping(Recipe, values, f"the recipe {path}")
+    return from_mapping(Recipe, values, where)
 
 
 def _values(path: str | Path) -> dict[str, Any]:

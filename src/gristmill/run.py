@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import functools
-import importlib.metadata
 import json
 import os
 import platform
@@ -19,12 +18,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gristmill.core.addresses import refuse_address
+from gristmill.core.arguments import PathLike, as_flag, as_kind, as_path, as_paths, as_text, as_whole
 from gristmill.core.errors import ConfigError, SourceError
+from gristmill.core.options import from_mapping
 from gristmill.core.paths import atomic_file, disk_errors, write_atomic
-from gristmill.core.progress import Progress, Quiet
+from gristmill.core.progress import Progress, Shown, shown
 from gristmill.core.sizes import parse_size
-from gristmill.order.plan import Plan, read_plan
-from gristmill.recipe import Recipe, read_recipe
+from gristmill.core.version import version
+from gristmill.order.plan import Plan
+from gristmill.order.plan_json import read_plan
+from gristmill.recipe import Recipe, as_recipe
 from gristmill.sources.base import Format, InputFile, Mishaps, expand
 from gristmill.sources.units import Unit, cut_units, read_unit
 from gristmill.stages.work import WORK
@@ -36,7 +39,7 @@ from gristmill.store.reader import Store
 if TYPE_CHECKING:
     from gristmill.engine.base import Engine
     from gristmill.stages.pipeline import Pipeline
-    from gristmill.store.importing import ImportReport
+    from gristmill.store.importing import ImportReport, Paths
     from gristmill.tokenize.tokenizer import Tokenizer
     from gristmill.tokenize.training import TrainingReport
 
@@ -64,28 +67,40 @@ class RunOptions:
     save_index: str | None = None
 
     def __post_init__(self) -> None:
-        if self.workers is not None and (not isinstance(self.workers, int) or self.workers < 1):
-            raise ConfigError(f"workers must be a whole number above 0, not {self.workers!r}.", arguments="workers")
-        parse_size(self.memory)
+        if self.workers is not None:
+            as_whole("workers", self.workers)
+        parse_size(self.memory, "memory")
         refuse_address(self.work, self.save_index)
 
 
 def prepare(
-    recipe: Recipe | str | os.PathLike[str],
+    recipe: Recipe | Mapping[str, Any] | PathLike,
     *,
     overwrite: bool = False,
-    progress: Progress | None = None,
-    options: RunOptions | None = None,
+    progress: Shown = None,
+    options: RunOptions | Mapping[str, Any] | None = None,
 ) -> Manifest:
     """Raw text to a store: read, clean, filter, dedup, tokenise, split, shard; the manifest is written last.
 
-    A run that was cut short goes on from its last finished unit when it is called again.
+    `recipe` is a Recipe, a dict with the keys of its YAML file, or the path of that file. A run that was cut short goes
+    on from its last finished unit when it is called again. progress=False shows no bar and no notes.
     """
+    made, chosen = as_recipe(recipe), _run_options(options)
+    overwrite = as_flag("overwrite", overwrite)
+    with shown(progress) as told:
+        return _prepare(made, overwrite, told, chosen)
+
+
+def _run_options(options: RunOptions | Mapping[str, Any] | None) -> RunOptions:
+    if isinstance(options, Mapping):
+        return from_mapping(RunOptions, options, "options")
+    return as_kind("options", RunOptions() if options is None else options, RunOptions, "RunOptions or a dict of them")
+
+
+def _prepare(recipe: Recipe, overwrite: bool, progress: Progress, options: RunOptions) -> Manifest:
     from gristmill.stages.curate import Curation, warm
     from gristmill.tokenize.tokenizer import load_tokenizer
 
-    recipe = recipe if isinstance(recipe, Recipe) else read_recipe(Path(recipe))
-    progress, options = progress or Quiet(), options or RunOptions()
     root = Path(recipe.out)
     files = _inputs(root, recipe, progress)
     units = cut_units(files, {source.name: source.layout for source in recipe.sources})
@@ -115,7 +130,7 @@ def _make_engine(options: RunOptions, units: Sequence[Unit], scratch: Path) -> E
     from gristmill.engine.inline import InlineEngine
     from gristmill.engine.local import LocalEngine
 
-    memory = parse_size(options.memory) // 2
+    memory = parse_size(options.memory, "memory") // 2
     workers = min(options.workers or os.cpu_count() or 1, len(units))
     if workers < 2 or (options.workers is None and sum(unit.size for unit in units) < _SMALL_INPUT):
         return InlineEngine(memory, scratch)
@@ -123,19 +138,24 @@ def _make_engine(options: RunOptions, units: Sequence[Unit], scratch: Path) -> E
 
 
 def dry_run(
-    recipe: Recipe | str | os.PathLike[str],
+    recipe: Recipe | Mapping[str, Any] | PathLike,
     *,
     sample: int = 1000,
-    progress: Progress | None = None,
-    options: RunOptions | None = None,
+    progress: Shown = None,
+    options: RunOptions | Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """What `prepare` would do, and an estimate from about `sample` documents; nothing is written."""
+    made, chosen = as_recipe(recipe), _run_options(options)
+    sample = as_whole("sample", sample)
+    with shown(progress) as told:
+        return _dry_run(made, sample, told, chosen)
+
+
+def _dry_run(recipe: Recipe, sample: int, progress: Progress, options: RunOptions) -> dict[str, Any]:
     from gristmill.stages.evaluations import curation_of
     from gristmill.stages.preview import forecast, preview
     from gristmill.tokenize.tokenizer import load_tokenizer
 
-    recipe = recipe if isinstance(recipe, Recipe) else read_recipe(Path(recipe))
-    progress, options = progress or Quiet(), options or RunOptions()
     files = _inputs(Path(recipe.out), recipe, progress)
     units = cut_units(files, {source.name: source.layout for source in recipe.sources})
     tokenizer = load_tokenizer(recipe.tokenizer, eos=recipe.eos)
@@ -146,27 +166,28 @@ def dry_run(
 
 
 def train_tokenizer(
-    inputs: str | Sequence[str],
-    out: str | os.PathLike[str],
+    inputs: PathLike | Sequence[PathLike],
+    out: PathLike,
     *,
     vocab_size: int = 32_000,
     limit: str | int = "1GB",
     text: str = "text",
     overwrite: bool = False,
-    progress: Progress | None = None,
+    progress: Shown = None,
 ) -> TrainingReport:
     """A byte-level BPE tokenizer from the first `limit` bytes of text in `inputs`, as a tokenizer.json at `out`."""
     from gristmill.tokenize.training import train_tokenizer as train
 
     refuse_address(out)
-    layout = Format(text=text)
-    units = cut_units(expand("text", [inputs] if isinstance(inputs, str) else inputs), {"text": layout})
-    progress = progress or Quiet()
-    progress.start("reading text to learn from", min(parse_size(limit), sum(unit.size for unit in units)))
-    texts = _texts(units, layout, progress)
-    report = train(texts, Path(out), vocab_size=vocab_size, limit_bytes=parse_size(limit), overwrite=overwrite)
-    for note in report.notes:
-        progress.note(note)
+    layout, place, most = Format(text=as_text("text", text)), as_path("out", out), parse_size(limit, "limit")
+    vocab_size, overwrite = as_whole("vocab_size", vocab_size), as_flag("overwrite", overwrite)
+    units = cut_units(expand("text", [str(path) for path in as_paths("inputs", inputs)]), {"text": layout})
+    with shown(progress) as told:
+        told.start("reading text to learn from", min(most, sum(unit.size for unit in units)))
+        texts = _texts(units, layout, told)
+        report = train(texts, place, vocab_size=vocab_size, limit_bytes=most, overwrite=overwrite)
+        for note in report.notes:
+            told.note(note)
     return report
 
 
@@ -244,7 +265,7 @@ class _Preparation:
             recipe=pipeline.recipe_content,
             funnel=pipeline.funnel.rows(),
             versions={
-                "gristmill": importlib.metadata.version("gristmill"),
+                "gristmill": version(),
                 "unicode": unicodedata.unidata_version,
                 **(self._recipe.clean.versions() if self._recipe.clean else {}),
                 **tokenizer.versions,
@@ -321,11 +342,11 @@ def _write_run_json(root: Path, began: float, options: RunOptions) -> None:
     write_atomic(root / "run.json", json.dumps(facts, indent=1) + "\n")
 
 
-def load_plan(path: str | os.PathLike[str]) -> Plan:
+def load_plan(path: PathLike) -> Plan:
     """A plan from its file, over the stores whose paths it holds, as seen from here or from the plan's own folder."""
     refuse_address(path)
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = as_path("path", path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"The plan {path} cannot be read ({error}).") from error
     sources = read_plan(text)["sources"]
@@ -341,7 +362,7 @@ def _pinned_store(plan: Path, name: str, pin: Mapping[str, Any]) -> Store:
 
 def _pinned_place(plan: Path, name: str, path: str) -> Path:
     for place in (Path(path), plan.parent / path):
-        if place.exists():
+        if os.path.exists(place):  # False also for what no file can be called
             return place
     raise ConfigError(
         f"The plan {plan} reads its source {name!r} from {path}, which does not exist: bring it back, or "
@@ -350,25 +371,34 @@ def _pinned_place(plan: Path, name: str, path: str) -> Path:
 
 
 def import_tokens(
-    paths: Sequence[str],
-    out: str,
+    paths: Paths | Mapping[str, Paths],
+    out: PathLike,
     tokenizer: str,
     *,
     eos: int | None = None,
-    progress: Progress | None = None,
-    **options: Any,
+    dtype: str | None = None,
+    boundaries: str = "auto",
+    split: str = "train",
+    overwrite: bool = False,
+    progress: Shown = None,
 ) -> ImportReport:
-    """Foreign token files to a store, with the tokenizer that made them kept beside it; `options` of `import_store`."""
+    """Other systems' token files to a store at `out`, one shard a file, with the tokenizer that made them beside it.
+
+    A mapping of `train` and `val` to files gives both splits at once. Documents are found by the files' own index, or
+    by EOS where they have none; boundaries="eos" is always by EOS.
+    """
     from gristmill.store.importing import import_store
     from gristmill.tokenize.tokenizer import load_tokenizer
 
-    loaded = load_tokenizer(tokenizer, eos=eos)
-    if progress and loaded.note:
-        progress.note(loaded.note)
+    loaded = load_tokenizer(as_text("tokenizer", tokenizer, "the tokenizer that made the tokens"), eos=eos)
+    if loaded.note:
+        with shown(progress) as told:
+            told.note(loaded.note)
     named = {"name": Path(loaded.name).name, "fingerprint": loaded.fingerprint}
     with tempfile.TemporaryDirectory(prefix="gristmill-") as folder:
         kept = Path(folder) / TOKENIZER
         kept.write_text(loaded.to_json(), encoding="utf-8")
         return import_store(
-            paths, out, eos=loaded.eos, vocab_size=loaded.vocab_size, tokenizer=named, tokenizer_json=kept, **options
-        )
+            paths, out, eos=loaded.eos, vocab_size=loaded.vocab_size, dtype=dtype, tokenizer=named,
+            tokenizer_json=kept, split=split, boundaries=boundaries, overwrite=overwrite,
+        )  # fmt: skip

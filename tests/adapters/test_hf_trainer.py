@@ -208,3 +208,30 @@ def test_what_the_trainer_cannot_train_on_is_refused(tmp_path, make_plan, store)
     trainer.train_dataset = [{"input_ids": [1]}]
     with pytest.raises(gm.ConfigError, match=r"train_dataset=CausalLMDataset\(plan\)"):
         trainer.train()
+
+
+def test_batches_as_wide_as_their_longest_row_cost_less_and_train_the_same(tmp_path):
+    store = tiny_store(tmp_path / "short", random_documents(80, mean_tokens=4), shards=1)
+    options, keys = gm.PlanOptions(cut="pad"), ("attention_mask",)
+    plan = gm.Plan({"web": store}, seq_len=SEQ_LEN, batch_size=ROWS, seed=1, steps=5, options=options)
+    usual, narrow = (make_trainer(tmp_path, plan, parts=2, keys=keys, max_steps=5) for _ in range(2))
+    narrow.train_dataset = CausalLMDataset(plan, keys=keys, pad_to_multiple_of=1)
+    for trainer in (usual, narrow):
+        for dropout in (module for module in trainer.model.modules() if isinstance(module, torch.nn.Dropout)):
+            dropout.p = 0.0  # it would draw other numbers for another shape
+        trainer.train()
+    widths = [[len(rows[0]) for rows in trainer.seen] for trainer in (usual, narrow)]
+    assert widths[0] == [SEQ_LEN] * 10 and sum(widths[1]) < sum(widths[0])
+    assert widths[1][::2] == widths[1][1::2]  # both microbatches of an update
+    assert narrow.losses == pytest.approx(usual.losses, rel=1e-5)
+
+
+def test_evaluation_may_have_batches_of_rows_from_several_steps(tmp_path, make_plan, store):
+    options = gm.PlanOptions(cut="pad", shuffle=False, drop_last=False)
+    val = gm.Plan({"web": store}, seq_len=SEQ_LEN, batch_size=4, options=options)
+    losses = []
+    for multiple in (None, 1):
+        data = CausalLMDataset(val, keys=("attention_mask",), pad_to_multiple_of=multiple)
+        trainer = make_trainer(tmp_path, make_plan(), eval_dataset=data, per_device_eval_batch_size=6)
+        losses.append(trainer.evaluate()["eval_loss"])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)

@@ -187,3 +187,11 @@ def test_a_world_size_that_does_not_divide_is_refused_when_loaders_are_made(make
     data.trainer = lightning.Trainer(accelerator="cpu", devices=3, strategy="ddp_fork", logger=False)
     with pytest.raises(gm.ConfigError, match=r"batch_size 4.*3 ranks: make it a multiple of 3"):
         data.setup("fit")
+
+
+def test_narrow_batches_and_their_masks_reach_the_trainer(make_plan):
+    module = GristmillDataModule(make_plan(cut="pad"), keys=("attention_mask",), threads=0, pad_to_multiple_of=1)
+    module.setup("fit")
+    for batch in module.train_dataloader():
+        assert batch["attention_mask"].any(dim=0).all()
+        assert batch["attention_mask"].shape == batch["input_ids"].shape

@@ -365,3 +365,34 @@ def test_a_sampler_that_shuffles_sees_every_row_once(store):
     everything = np.concatenate([batch["sample_ids"] for batch in expected_batches(plan)])
     assert sorted(found.tolist()) == sorted(everything.tolist())
     assert found.tolist() != everything.tolist()
+
+
+# Batches as wide as their longest row
+
+
+def padded(store):
+    plan = make_plan(store, seq_len=64, options=gm.PlanOptions(cut="pad"))
+    options = {"keys": ("labels", "attention_mask"), "pad_to_multiple_of": 4}
+    expected = list(gm.Loader(plan, threads=0, **options))
+    assert len({batch["input_ids"].shape for batch in expected}) > 1
+    return plan, options, expected
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_narrow_batches_are_the_same_under_every_loader_of_torch(store, workers):
+    plan, options, expected = padded(store)
+    dataset = BatchDataset(plan, **options)
+    assert_same_batches(DataLoader(dataset, batch_size=None, num_workers=workers), expected)
+    rows = DataLoader(SampleDataset(plan, **options), batch_size=8, num_workers=workers)
+    assert_same_batches(rows, expected)
+    assert_same_batches(TorchLoader(plan, **options), expected)
+
+
+def test_rows_of_several_steps_that_are_asked_for_together_have_one_width(store):
+    plan, options, expected = padded(store)
+    data = SampleDataset(plan, **options)
+    widths = [batch["input_ids"].shape[1] for batch in expected]
+    rows = data.__getitems__([8 * step for step in range(20)])
+    assert {len(row["input_ids"]) for row in rows} == {max(widths)}
+    assert [len(data[8 * step]["attention_mask"]) for step in range(20)] == widths
+    assert [int(row["attention_mask"].sum()) for row in rows] == [int(b["attention_mask"][0].sum()) for b in expected]

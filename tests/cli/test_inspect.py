@@ -89,7 +89,8 @@ def test_a_checkpoint_of_another_plan_names_what_differs(
 
 
 def test_a_bare_file_is_shown_with_its_dtype(call: Command, bare: Path) -> None:
-    values = call("inspect", bare, "--dtype", "uint16", "--json").json
+    values = call("inspect", bare, "--json").json
+    assert values == call("inspect", bare, "--dtype", "uint16", "--json").json
     assert values["tokens"] == bare.stat().st_size // 2 and values["boundaries"] == "none"
     assert call("inspect", bare, "--dtype", "uint16", "--eos", 256, "--json").json["documents"] == 60
     found = call("inspect", bare, "--dtype", "uint16", "--eos", 256, "--doc", "part-0:5", "--json").json
@@ -116,7 +117,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "a plan with a store": (["{store}", "--plan", "x"], "--plan asks about a plan"),
     "an unknown document of a plan": (["{plan}", "--doc", "nobody"], "is in none of the sources web"),
     "a step after the end": (["{plan}", "--step", "10"], "has steps from 0 to 9"),
-    "a bare file without dtype": (["{bare}"], "has no header that tells its dtype"),
+    "a bare file that does not tell its dtype": (["short.bin"], "say --dtype uint16"),
     "an unknown dtype": (["{bare}", "--dtype", "int7"], "int7"),
     "JSON of something else": (["other.json"], "neither a plan nor a checkpoint"),
     "no JSON": (["broken.json"], "is not JSON"),
@@ -139,6 +140,7 @@ def test_a_mistake_is_one_sentence_and_exit_2(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "other.json").write_text("{}")
     (tmp_path / "broken.json").write_text("{")
+    (tmp_path / "short.bin").write_bytes(bytes(20))
     (tmp_path / "misspelt.json").write_text(json.dumps({**json.loads(plan_file.read_text()), "seqlen": 3}))
     arguments, message = MISTAKES[case]
     places = {"store": store, "plan": plan_file, "checkpoint": checkpoint, "bare": bare}

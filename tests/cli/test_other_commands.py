@@ -86,7 +86,7 @@ def test_import_makes_a_store_of_a_bare_file(gristmill: Command, bare: Path, tmp
 
 
 def test_import_into_val_by_eos(call: Command, bare: Path, tmp_path: Path) -> None:
-    options = ("--dtype", "uint16", "--tokenizer", "byte", "--split", "val", "--boundaries", "eos", "--overwrite")
+    options = ("--tokenizer", "byte", "--split", "val", "--boundaries", "eos", "--overwrite")
     call("import", bare, "--out", tmp_path / "out", *options)
     assert gm.open(tmp_path / "out" / "val").num_documents == 60 and gm.open(tmp_path / "out").num_documents == 0
 

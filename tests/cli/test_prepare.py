@@ -295,7 +295,7 @@ def test_a_mistake_in_a_recipe_is_named(call: Command, raw: Path, tmp_path: Path
         (("--dedup", "exact", "--no-dedup"), "exclude each other"),
         (("--dedup", "exact,neer"), "did you mean 'near'"),
         (("--workers", "0"), "workers must be"),
-        (("--memory", "much"), "is no size"),
+        (("--memory", "much"), "--memory is a size such as"),
     ],
 )
 def test_options_that_contradict_or_mean_nothing_are_named(

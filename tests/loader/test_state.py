@@ -101,7 +101,13 @@ def test_a_digest_that_does_not_fit_is_an_error_of_its_own(stores):
         ({"version": 99}, "version 99"),
         ({"step": 51}, "raise steps="),
         ({"step": -1}, "step -1"),
-        ({"step": "10"}, "step 10"),
+        ({"step": "10"}, "step cannot be '10'"),
+        ({"step": 10**30}, "step cannot be 1000"),
+        ({"step": True}, "step cannot be True"),
+        ({"parts": None}, "parts cannot be None: it is a mapping"),
+        ({"parts": [1]}, "parts cannot be"),
+        ({"plan": 7}, "plan cannot be 7: it is text"),
+        ({"digest": {}}, "digest cannot be"),
     ],
 )
 def test_a_damaged_state_is_refused(stores, changes, message):

@@ -63,15 +63,23 @@ MISTAKES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "unknown key": (lambda plan: plan.update(sed_len=8), "'sed_len'.*did you mean 'seq_len'"),
     "unknown option": (lambda plan: plan["options"].update(cutt="pack"), "'cutt'.*did you mean 'cut'"),
     "unknown key of a source": (lambda plan: plan["sources"]["web"].update(shard=1), "did you mean 'shards'"),
-    "no seq_len": (lambda plan: plan.pop("seq_len"), "lacks the key 'seq_len'"),
-    "no path": (lambda plan: plan["sources"]["web"].pop("path"), "lacks 'path' of its source 'web'"),
+    "no seq_len": (lambda plan: plan.pop("seq_len"), "plan lacks 'seq_len'"),
+    "no path": (lambda plan: plan["sources"]["web"].pop("path"), "source 'web' lacks 'path'"),
     "another version": (lambda plan: plan.update(gristmill_plan=99), "version 99"),
     "weights that do not add up": (lambda plan: plan.update(weights={"web": "0.7"}), "0.7"),
     "an unknown source in the weights": (lambda plan: plan.update(weights={"wep": "1"}), "wep"),
     "sources as a list": (lambda plan: plan.update(sources=["web"]), "sources must be a mapping, not list"),
     "a source that is no mapping": (lambda plan: plan["sources"].update(web=3), "'web' must be a mapping, not int"),
-    "weights as a list": (lambda plan: plan.update(weights=[1]), "weights must be a mapping, not list"),
-    "max_epochs as text": (lambda plan: plan["options"].update(max_epochs="3"), "max_epochs must be a mapping"),
+    "weights as a list": (lambda plan: plan.update(weights=[1]), "weights cannot be .1.: it is a mapping"),
+    "max_epochs as text": (lambda plan: plan["options"].update(max_epochs="3"), "max_epochs cannot be '3'"),
+    "a step that is nothing": (lambda plan: plan["options"].update(skip=[[None, 3]]), "from_step cannot be None"),
+    "shards as text": (lambda plan: plan["sources"]["web"].update(shards="1"), "shards cannot be '1'"),
+    "a path that is nothing": (lambda plan: plan["sources"]["web"].update(path=None), "path cannot be None"),
+    "a weight without end": (lambda plan: plan.update(weights={"web": "1e999999999"}), "not a number"),
+    "a weight far too small": (lambda plan: plan.update(weights={"web": "1e-999"}), "add up to 0"),
+    "a size beyond all": (lambda plan: plan.update(batch_size=10**30), "batch_size cannot be"),
+    "steps beyond all": (lambda plan: plan.update(steps=2**50), "steps cannot be above"),
+    "a cut that is a list": (lambda plan: plan["options"].update(cut=["chunk"]), "cut cannot be"),
     "a size below 1": (lambda plan: plan.update(batch_size=0), "batch_size"),
 }
 
@@ -111,3 +119,17 @@ def test_a_missing_plan_is_named(tmp_path: Path) -> None:
 def test_a_batch_that_the_world_size_does_not_divide_is_refused(plan_file: Path) -> None:
     with pytest.raises(gm.ConfigError, match=r"batch_size 4 .* cannot be split over 3 ranks"):
         gm.Loader(gm.load_plan(plan_file), rank=0, world_size=3)
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "9" * 5_000, "[" * 100_000, '"\\ud800"'])
+def test_json_that_no_plan_can_hold_is_named(plan_file: Path, value: str) -> None:
+    text = plan_file.read_text().replace('"seed": 1', f'"seed": {value}')
+    plan_file.write_text(text)
+    with pytest.raises(gm.ConfigError, match="The plan is not JSON that can be used"):
+        gm.load_plan(plan_file)
+
+
+def test_a_key_that_a_plan_has_twice_is_named(plan_file: Path) -> None:
+    plan_file.write_text(plan_file.read_text().replace('"seed": 1', '"seed": 1, "seed": 2'))
+    with pytest.raises(gm.ConfigError, match="the key 'seed' is there twice"):
+        gm.load_plan(plan_file)

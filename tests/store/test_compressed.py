@@ -200,8 +200,10 @@ def test_an_export_is_the_plain_stores_with_a_note(tmp_path: Path, make_store: M
         root = make_store(folder, documents, val=[[1, 2]], tokens_per_shard=100_000, compression=compression)
         reports[compression] = export_store(root, form, tmp_path / compression / "out")
     plain, packed = (tmp_path / name / "out" for name in ("none", "zstd"))
-    names = sorted(path.name for path in plain.iterdir())
-    assert names == sorted(path.name for path in packed.iterdir())
+    names, others = (
+        sorted(path.relative_to(out) for path in out.rglob("*") if path.is_file()) for out in (plain, packed)
+    )
+    assert names == others
     assert all((plain / name).read_bytes() == (packed / name).read_bytes() for name in names)
     size = 2 * (sum(map(len, documents)) + len(documents) + 3)
     note = f"Compressed shards were decompressed: {size:,} bytes of tokens are copies, not links."

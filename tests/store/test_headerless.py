@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gristmill as gm
-from gristmill.store.headerless import find_dtype, open_tokens
+from gristmill.store.headerless import find_dtype
 from gristmill.tokenize.tokenizer import load_tokenizer
 
 TEXT = "\n".join(pydoc_data.topics.topics.values())
@@ -32,7 +32,7 @@ def saved(path, tokens, dtype):
 def test_real_tokens_tell_their_dtype(tmp_path, ids, tokenizer, dtype, found):
     path = saved(tmp_path / "tokens.bin", ids[tokenizer], dtype)
     assert find_dtype(path) == found
-    store = open_tokens(path)
+    store = gm.open(path)
     assert np.array_equal(store.tokens(0, store.num_tokens), ids[tokenizer])
 
 
@@ -64,8 +64,8 @@ def test_text_in_single_bytes_is_asked_about(tmp_path):
     path = tmp_path / "text.bin"
     path.write_bytes(TEXT.encode())
     with pytest.raises(gm.ConfigError, match=r'text.bin has no header.*say dtype="uint16"'):
-        open_tokens(path)
-    assert open_tokens(path, dtype="uint8").num_tokens == len(TEXT.encode())
+        gm.open(path)
+    assert gm.open(path, dtype="uint8").num_tokens == len(TEXT.encode())
 
 
 def test_the_whole_range_of_uint16_and_a_few_tokens_are_asked_about(tmp_path):
@@ -76,23 +76,23 @@ def test_the_whole_range_of_uint16_and_a_few_tokens_are_asked_about(tmp_path):
 
 def test_headers_and_indices_speak_for_themselves(tmp_path, ids, make_documents, make_bare):
     np.save(tmp_path / "real.npy", ids["gpt2"].astype("int32"))
-    assert open_tokens(tmp_path / "real.npy").dtype == np.int32
+    assert gm.open(tmp_path / "real.npy").dtype == np.int32
     bare = make_bare(tmp_path / "megatron.bin", make_documents(), idx=True)
-    assert open_tokens(bare).dtype == np.uint16
+    assert gm.open(bare).dtype == np.uint16
 
 
 def test_a_list_is_one_store_and_a_missing_or_empty_file_is_named(tmp_path, ids):
     paths = [saved(tmp_path / f"{i}.bin", ids["gpt2"], "uint16") for i in range(3)]
-    assert open_tokens(paths).num_tokens == 3 * len(ids["gpt2"])
+    assert gm.open(paths).num_tokens == 3 * len(ids["gpt2"])
     with pytest.raises(gm.ConfigError, match=r"nothing\.bin does not exist"):
-        open_tokens(tmp_path / "nothing.bin")
+        gm.open(tmp_path / "nothing.bin")
     (tmp_path / "empty.bin").touch()
     with pytest.raises(gm.StoreError, match="is empty"):
-        open_tokens(tmp_path / "empty.bin")
+        gm.open(tmp_path / "empty.bin")
 
 
 def test_the_dtype_of_files_named_with_braces_is_found(tmp_path):
     for i in range(2):
         np.random.default_rng(i).integers(0, 50_000, 5000).astype(np.uint32).tofile(tmp_path / f"x-{i}.bin")
-    store = open_tokens(tmp_path / "x-{0..1}.bin")
+    store = gm.open(tmp_path / "x-{0..1}.bin")
     assert store.dtype == np.uint32 and store.num_tokens == 10_000

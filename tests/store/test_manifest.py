@@ -79,7 +79,7 @@ def test_a_damaged_manifest_is_named(tmp_path: Path, text: str | bytes) -> None:
 def test_a_manifest_that_lacks_something_is_damaged(tmp_path: Path, make_store: Make, reads: Any) -> None:
     root = make_store(tmp_path / "s")
     edit(root, splits={"train": {}})
-    with pytest.raises(StoreError, match=r"manifest\.json is damaged.*shards"):
+    with pytest.raises(StoreError, match=r"manifest\.json is damaged: its split 'train' lacks 'tokens'"):
         reads(root)
 
 
@@ -94,4 +94,53 @@ def test_overwriting_unmakes_the_store_first(tmp_path: Path, make_store: Make) -
     root = make_store(tmp_path / "s")
     refuse_or_clear(root, overwrite=True)
     with pytest.raises(StoreError, match=r"no manifest\.json"):
+        open_store(root)
+
+
+BAD_VALUES = {
+    "a dtype that is a quotient": ({"dtype": "1/3"}, "dtype cannot be '1/3': it is 'uint8' or"),
+    "a dtype that is nothing": ({"dtype": None}, "dtype cannot be None"),
+    "an EOS that is a list": ({"eos": [0]}, "eos cannot be"),
+    "an EOS below 0": ({"eos": -1}, "eos cannot be -1"),
+    "a tokenizer that is text": ({"tokenizer": "gpt2"}, "tokenizer cannot be 'gpt2'"),
+    "a tokenizer without a name": ({"tokenizer": {}}, "its tokenizer lacks 'name'"),
+    "splits that are a list": ({"splits": []}, "splits cannot be"),
+    "a funnel of numbers": ({"funnel": [1]}, "funnel cannot be"),
+    "a funnel whose reasons are text": ({"funnel": [{"reasons": "many"}]}, "its funnel: reasons cannot be 'many'"),
+    "a split that is nothing": ({"splits": {"train": None}}, "splits cannot be"),
+    "shards that are text": (
+        {"splits": {"train": {"tokens": 0, "documents": 0, "shards": "a"}}}, "'train': shards cannot be 'a'"
+    ),
+    "a shard that is nothing": (
+        {"splits": {"train": {"tokens": 0, "documents": 0, "shards": [None]}}}, "a shard without the keys"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_VALUES)
+def test_a_value_of_another_kind_is_damage(tmp_path: Path, make_store: Make, case: str) -> None:
+    changes, message = BAD_VALUES[case]
+    root = make_store(tmp_path / "s")
+    edit(root, **changes)
+    with pytest.raises(StoreError, match=f"manifest.json is damaged.*{message}"):
+        open_store(root)
+
+
+@pytest.mark.parametrize(("key", "value"), [("tokens", "7"), ("tokens", -1), ("documents", 2**63), ("path", "a\0b"),
+                                            ("tokens", True), ("checksum", 3), ("path", None)])  # fmt: skip
+def test_a_shards_value_of_another_kind_is_damage(tmp_path: Path, make_store: Make, key: str, value: Any) -> None:
+    root = make_store(tmp_path / "s")
+    splits = read_manifest(root)["splits"]
+    splits["train"]["shards"][0][key] = value
+    edit(root, splits=splits)
+    with pytest.raises(StoreError, match=f"its split 'train' has a shard whose {key} is"):
+        open_store(root)
+
+
+def test_counts_that_the_shards_do_not_have_are_damage(tmp_path: Path, make_store: Make) -> None:
+    root = make_store(tmp_path / "s")
+    splits = read_manifest(root)["splits"]
+    splits["train"]["tokens"] += 1
+    edit(root, splits=splits)
+    with pytest.raises(StoreError, match="its shards another number"):
         open_store(root)

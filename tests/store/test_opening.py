@@ -155,6 +155,13 @@ def test_a_missing_dtype_is_asked_for_with_an_example(tmp_path: Path, make_bare:
         open_store(make_bare(tmp_path / "x.bin", DOCUMENTS))
 
 
+def test_a_file_that_does_not_tell_its_dtype_takes_it_from_those_beside_it(tmp_path: Path) -> None:
+    np.arange(1000, dtype=np.uint32).tofile(tmp_path / "long.bin")
+    np.arange(5, dtype=np.uint32).tofile(tmp_path / "short.bin")
+    store = open_store([tmp_path / "short.bin", tmp_path / "long.bin"])
+    assert store.dtype == np.uint32 and store.tokens(0, 6).tolist() == [0, 1, 2, 3, 4, 0]
+
+
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="does not exist"):
         open_store(tmp_path / "x.bin", dtype="uint16")
@@ -200,6 +207,33 @@ def test_a_damaged_npy_header_is_named(tmp_path: Path) -> None:
     (tmp_path / "x.npy").write_bytes(b"\x93NUMPY\x01\x00\x10\x00 no header at all")
     with pytest.raises(StoreError, match=r"x\.npy"):
         open_store(tmp_path / "x.npy")
+
+
+HEADERS = {
+    "a string without an end": b"{'descr': '<u2', 'fortran_order': False, 'shape': ('(((5,)",
+    "brackets without an end": b"{'descr': '<u2', 'fortran_order': False, 'shape': (((((5,), }",
+    "a shape below 0": b"{'descr': '<u2', 'fortran_order': False, 'shape': (-5,), }",
+    "a shape of truths": b"{'descr': '<u2', 'fortran_order': False, 'shape': (True, None), }",
+    "a shape beyond all": b"{'descr': '<u2', 'fortran_order': False, 'shape': (4611686018427387904, 4), }",
+    "a dtype that is a list": b"{'descr': [('a', '<u2')], 'fortran_order': False, 'shape': (5,), }",
+    "nothing but NUL": b"\0" * 60,
+    "bytes that are no text": b"\xff\xfe" * 30,
+}
+
+
+@pytest.mark.parametrize("case", HEADERS)
+def test_an_npy_header_that_makes_no_sense_is_named(tmp_path: Path, case: str) -> None:
+    text = HEADERS[case].ljust(117) + b"\n"
+    (tmp_path / "x.npy").write_bytes(b"\x93NUMPY\1\0" + len(text).to_bytes(2, "little") + text + bytes(10))
+    with pytest.raises((StoreError, ConfigError)):
+        open_store(tmp_path / "x.npy")
+
+
+@pytest.mark.parametrize("dtype", ["1/3", "(2,)u2", "u2,u2", "O", "", "M8[1/3s]", "é"])
+def test_a_dtype_that_numpy_reads_more_into_is_refused(tmp_path: Path, make_bare: Make, dtype: str) -> None:
+    path = make_bare(tmp_path / "x.bin", DOCUMENTS)
+    with pytest.raises(ConfigError, match=r"dtype|integers"):
+        open_store(path, dtype=dtype)
 
 
 def test_an_llm_c_file_whose_header_promises_more_is_named(tmp_path: Path) -> None:

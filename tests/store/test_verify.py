@@ -7,7 +7,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+import gristmill as gm
 from gristmill.core.errors import ConfigError, StoreError
+from gristmill.core.progress import Quiet
 from gristmill.store.verify import verify
 
 Make = Callable[..., Path]
@@ -34,9 +36,22 @@ def test_one_split_can_be_verified_alone(root: Path) -> None:
     assert verify(root / "val").documents == 1
 
 
-def test_progress_hears_of_every_token(root: Path) -> None:
-    heard: list[int] = []
-    assert verify(root, heard.append).tokens == sum(heard)
+def test_progress_hears_of_every_byte_of_the_tokens(root: Path) -> None:
+    class Heard(Quiet):
+        done = 0
+
+        def advance(self, amount: int) -> None:
+            self.done += amount
+
+    heard = Heard()
+    assert 2 * verify(root, progress=heard).tokens == heard.done > 0
+
+
+def test_a_verdict_is_true_where_the_store_is_whole(root: Path) -> None:
+    assert gm.verify(str(root)).whole and gm.verify(root)
+    (root / "train" / "shard-00000.bin").write_bytes(b"")
+    verdict = gm.verify(root)
+    assert verdict.faults and not verdict.whole and not verdict
 
 
 @pytest.mark.parametrize("suffix", [".bin", ".idx", ".ids", ".sum"])

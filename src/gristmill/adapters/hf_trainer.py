@@ -33,11 +33,11 @@ class CausalLMDataset(SampleDataset):
     """The rows of a plan as the causal language models of Transformers take them, to train and to evaluate on.
 
     `labels` are the row itself, -100 where a token is no target: these models shift them by themselves. keys: more that
-    the model's forward takes, such as position_ids.
+    the model's forward takes, such as position_ids or attention_mask. pad_to_multiple_of is that of `Loader`.
     """
 
-    def __init__(self, plan: Plan, *, keys: Sequence[str] = ()) -> None:
-        super().__init__(plan, keys=[key for key in keys if key != "labels"])
+    def __init__(self, plan: Plan, *, keys: Sequence[str] = (), pad_to_multiple_of: int | None = None) -> None:
+        super().__init__(plan, keys=[key for key in keys if key != "labels"], pad_to_multiple_of=pad_to_multiple_of)
 
     def __getitems__(self, indices: Sequence[int]) -> list[Tensors]:
         """Many rows in one go."""
@@ -71,7 +71,11 @@ class GristmillTrainer(Trainer):
         updates = args.max_steps if args.max_steps > 0 else math.ceil(args.num_train_epochs * len(data.plan))
         passes = -(-updates // len(data.plan))
         return DataLoader(
-            CausalLMDataset(extended(data.plan, passes * len(data.plan)), keys=data.keys),
+            CausalLMDataset(
+                extended(data.plan, passes * len(data.plan)),
+                keys=data.keys,
+                pad_to_multiple_of=data.pad_to_multiple_of,
+            ),
             batch_sampler=microbatches,  # type: ignore[arg-type]  # a range of row numbers is as good as a list
             collate_fn=self.data_collator,
             num_workers=args.dataloader_num_workers,

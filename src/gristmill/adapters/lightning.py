@@ -24,8 +24,9 @@ from gristmill.order.plan import Plan
 class GristmillDataModule(LightningDataModule):
     """The batches of `plan` to train on, and those of `val_plan`, all of them, at each validation.
 
-    keys, threads and max_docs are those of `Loader`. The plan's batch_size is that of all ranks together. Which ranks
-    split a batch is asked of the Trainer's strategy: under tensor parallelism those of its data-parallel mesh.
+    keys, threads, max_docs and pad_to_multiple_of are those of `Loader`. The plan's batch_size is that of all ranks
+    together. Which ranks split a batch is asked of the Trainer's strategy: under tensor parallelism those of its
+    data-parallel mesh.
     """
 
     def __init__(
@@ -36,10 +37,13 @@ class GristmillDataModule(LightningDataModule):
         keys: Sequence[str] = (),
         threads: int = 2,
         max_docs: int | None = None,
+        pad_to_multiple_of: int | None = None,
     ) -> None:
         super().__init__()
         self.plan, self.val_plan = plan, val_plan
-        self._options: dict[str, Any] = {"keys": keys, "threads": threads, "max_docs": max_docs}
+        self._options: dict[str, Any] = {
+            "keys": keys, "threads": threads, "max_docs": max_docs, "pad_to_multiple_of": pad_to_multiple_of
+        }  # fmt: skip
         self._train: TrainLoader | None = None
         self._val: ValLoader | None = None
 

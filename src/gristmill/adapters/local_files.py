@@ -22,8 +22,7 @@ from gristmill.loader.batch import Assembler, Batch, Group
 from gristmill.loader.loader import READAHEAD_BYTES, Loader
 from gristmill.order.options import PlanOptions, check_positive
 from gristmill.order.plan import Plan
-from gristmill.store.headerless import open_tokens
-from gristmill.store.opening import PathLike
+from gristmill.store.opening import PathLike, open_store
 from gristmill.store.reader import Store
 
 Sample = dict[str, torch.Tensor]
@@ -180,7 +179,7 @@ def create_dataloaders(
 
 def _open_for(data_path: Paths, max_length: int, dtype: str | None) -> Store:
     check_positive(max_length=max_length)
-    store = open_tokens(data_path, dtype)
+    store = open_store(data_path, dtype)
     if store.num_tokens < max_length:
         raise ConfigError(
             f"{store.describe()} has {store.num_tokens:,} tokens, too few for one sequence of {max_length:,}: "

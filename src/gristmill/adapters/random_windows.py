@@ -28,7 +28,6 @@ from gristmill.core.errors import ConfigError, StateError, did_you_mean
 from gristmill.order.options import PlanOptions, check_positive
 from gristmill.order.plan import Plan
 from gristmill.store.format import dtype_for
-from gristmill.store.headerless import open_tokens
 from gristmill.store.manifest import MANIFEST, SPLITS, read_manifest
 from gristmill.store.opening import open_store
 from gristmill.store.reader import Store
@@ -165,7 +164,7 @@ class GPTDataLoader:
 def _open_split(folder: Path, split: str) -> Store | None:
     """A split of a store or of raw shards, or nanoGPT's file of that name; None where it has no tokens."""
     has_splits = (folder / MANIFEST).exists() or (folder / METADATA).exists()
-    store = open_store(folder / split) if has_splits else open_tokens(folder / f"{split}.bin")
+    store = open_store(folder / (split if has_splits else f"{split}.bin"))
     return store if store.num_tokens else None
 
 

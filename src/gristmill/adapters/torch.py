@@ -26,7 +26,7 @@ from gristmill.core.errors import ConfigError, StateError
 from gristmill.loader.batch import Assembler, Batch, Group
 from gristmill.loader.loader import READAHEAD_BYTES, Loader, step_after
 from gristmill.loader.state import check_state, make_state
-from gristmill.order.permute import use_compiled
+from gristmill.order.permute import Ints, use_compiled
 from gristmill.order.plan import Plan
 
 if TYPE_CHECKING:
@@ -86,7 +86,8 @@ def _tensors(batch: Batch) -> Tensors:
 class TorchLoader(Loader):
     """A `Loader` that yields tensors, on `device` if one is given; state, step and stats are the loader's.
 
-    rank and world_size: asked of torch.distributed unless given; see `data_parallel_rank` for mesh. Where there is CUDA
+    rank and world_size: asked of torch.distributed unless given; see `data_parallel_rank` for mesh. `options` are the
+    loader's: keys, threads, readahead_bytes, max_docs, pad_to_multiple_of. Where there is CUDA
     (and the device is not another) batches lie in pinned memory and are copied to the device asynchronously, on the
     current stream: 64 x 2,048 ids are 1 MiB, 40 microseconds of PCIe 4, which is worth no stream of its own.
     """
@@ -99,13 +100,9 @@ class TorchLoader(Loader):
         *,
         device: torch.device | str | None = None,
         mesh: DeviceMesh | None = None,
-        keys: Sequence[str] = (),
-        threads: int = 2,
-        readahead_bytes: int = READAHEAD_BYTES,
-        max_docs: int | None = None,
+        **options: Any,
     ) -> None:
-        ranks = _resolve_rank(rank, world_size, mesh)
-        super().__init__(plan, *ranks, keys=keys, threads=threads, readahead_bytes=readahead_bytes, max_docs=max_docs)
+        super().__init__(plan, *_resolve_rank(rank, world_size, mesh), **options)
         self.device = None if device is None else torch.device(device)
         self._pins = torch.cuda.is_available() and (self.device is None or self.device.type == "cuda")
 
@@ -156,10 +153,12 @@ class BatchDataset(IterableDataset[Tensors]):
         mesh: DeviceMesh | None = None,
         keys: Sequence[str] = (),
         max_docs: int | None = None,
+        pad_to_multiple_of: int | None = None,
     ) -> None:
         self.plan = plan
         self._start = 0
-        self._loader = Loader(plan, *_resolve_rank(rank, world_size, mesh), keys=keys, threads=0, max_docs=max_docs)
+        arrays: dict[str, Any] = {"keys": keys, "max_docs": max_docs, "pad_to_multiple_of": pad_to_multiple_of}
+        self._loader = Loader(plan, *_resolve_rank(rank, world_size, mesh), threads=0, **arrays)
         # Loads the compiled kernels (half a second), which forked workers then inherit.
         self._loader.batch(plan.skips.next_served(0))
 
@@ -242,18 +241,34 @@ def _iterator_states(snapshot: Mapping[str, Any]) -> list[Any]:
 class SampleDataset(Dataset[Tensors]):
     """The rows of a plan as a map-style Dataset: item i is row i % batch_size of batch i // batch_size.
 
+    Rows that are asked for together have one width, that of the widest of their batches.
+
     With DistributedSampler(shuffle=False) and batch_size / world_size rows a batch, DataLoader gives each rank the
     batches of a `TorchLoader`. With a sampler that shuffles, PlanOptions(shuffle=False) spares the plan's own shuffle.
     """
 
-    def __init__(self, plan: Plan, *, keys: Sequence[str] = (), max_docs: int | None = None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        keys: Sequence[str] = (),
+        max_docs: int | None = None,
+        pad_to_multiple_of: int | None = None,
+    ) -> None:
         if plan.total_steps is None:
             raise ConfigError("A map-style data set has an end: give the plan steps=.")
         self.plan, self.keys, self._max_docs = plan, tuple(keys), max_docs
+        self.pad_to_multiple_of = pad_to_multiple_of
         self._open()
 
     def _open(self) -> None:
-        self._assembler = Assembler(self.plan, self.keys, self._max_docs, buffer_bytes=READAHEAD_BYTES)
+        self._assembler = Assembler(
+            self.plan,
+            self.keys,
+            self._max_docs,
+            buffer_bytes=READAHEAD_BYTES,
+            pad_to_multiple_of=self.pad_to_multiple_of,
+        )
         skips = self.plan.skips
         ends = [(segment, segment.to_step or 0) for segment in self.plan.segments]
         sizes = [(skips.served(end) - skips.served(segment.from_step)) * segment.batch_size for segment, end in ends]
@@ -262,7 +277,7 @@ class SampleDataset(Dataset[Tensors]):
         self._length = self._firsts[-1] - self.plan.segment(last).batch_size + len(self.plan.samples(last))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("plan", "keys", "_max_docs")}
+        return {name: getattr(self, name) for name in ("plan", "keys", "_max_docs", "pad_to_multiple_of")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -282,11 +297,20 @@ class SampleDataset(Dataset[Tensors]):
         groups: dict[int, list[int]] = {}
         for i, (step, _) in enumerate(places):
             groups.setdefault(self._built_with(step), []).append(i)
+        orders = {each: self.plan.samples(each) for each in {each for each, _ in places}}
+        widths = self._widest(orders)
         items: list[Tensors] = [{}] * len(places)
         for step, wanted in groups.items():
-            for i, item in zip(wanted, self._rows(step, [places[i] for i in wanted]), strict=True):
+            samples = np.stack([orders[each][row] for each, row in (places[i] for i in wanted)])
+            for i, item in zip(wanted, self._rows(step, samples, widths), strict=True):
                 items[i] = item
         return items
+
+    def _widest(self, orders: Mapping[int, Ints]) -> Ints | None:
+        """The columns of rows from these steps, where they are padded to the longest."""
+        found = [self._assembler.widths(self.plan.segment(step), samples) for step, samples in orders.items()]
+        widths = [width for width in found if width is not None]
+        return np.max(widths, axis=0) if widths else None
 
     def _built_with(self, step: int) -> int:
         """The first step whose rows can be built with those of `step`; what is excluded depends on the step."""
@@ -301,12 +325,10 @@ class SampleDataset(Dataset[Tensors]):
         batch, row = divmod(index - self._firsts[k], segment.batch_size)
         return self.plan.skips.next_served(step_after(self.plan, segment.from_step, batch)), row
 
-    def _rows(self, step: int, places: list[tuple[int, int]]) -> list[Tensors]:
-        """The rows at (step, row) places, all built as those of `step` are."""
+    def _rows(self, step: int, samples: Ints, widths: Ints | None) -> list[Tensors]:
+        """The rows of samples, all built as those of `step` are."""
         use_compiled()
-        orders = {each: self.plan.samples(each) for each in {each for each, _ in places}}
-        samples = np.stack([orders[each][row] for each, row in places])
-        group = Group(range(step, step + 1), self.plan.segment(step), samples, len(places))
+        group = Group(range(step, step + 1), self.plan.segment(step), samples, len(samples), widths)
         (batch, _), *_ = self._assembler.build(group)
         tensors = _tensors(batch)
-        return [sendable({key: tensor[i] for key, tensor in tensors.items()}) for i in range(len(places))]
+        return [sendable({key: tensor[i] for key, tensor in tensors.items()}) for i in range(len(samples))]

@@ -15,9 +15,10 @@ T = TypeVar("T")
 def from_mapping(cls: type[T], values: Mapping[str, Any], where: str) -> T:
     """Build the options `cls` from `values`; what is unknown, missing or of another kind is named with `where`."""
     fields = [field for field in dataclasses.fields(cls) if field.init]  # type: ignore[arg-type]
-    check_there(values, (), where)
+    sentence = where[:1].upper() + where[1:]
+    check_there(values, (), sentence)
     check_keys(values, {field.name for field in fields}, where)
-    check_there(values, [field.name for field in fields if _is_needed(field)], where)
+    check_there(values, [field.name for field in fields if _is_needed(field)], sentence)
     check_kinds(values, kinds_of(cls), where)  # type: ignore[arg-type]
     try:
         return cls(**values)

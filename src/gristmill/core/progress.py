@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol, runtime_checkable
+
+from gristmill.core.arguments import refuse
 
 BYTES = "bytes"
 
 
+@runtime_checkable
 class Progress(Protocol):
     """Whoever shows how far long work is: so many bytes, or so many of `unit`; a total of 0 is not known."""
 
@@ -21,3 +26,23 @@ class Quiet:
     def start(self, what: str, total: int, unit: str = BYTES) -> None: ...
     def advance(self, amount: int) -> None: ...
     def note(self, text: str) -> None: ...
+
+
+# What functions take: an object of one's own, False for silence, else a bar where somebody watches.
+Shown = Progress | bool | None
+
+
+@contextmanager
+def shown(progress: Shown) -> Iterator[Progress]:
+    """Whoever is to be told, for as long as the work lasts."""
+    if progress is False:
+        yield Quiet()
+    elif progress is None or progress is True:
+        from gristmill.core.bar import Bar
+
+        with Bar(log_seconds=float("inf")) as bar:
+            yield bar
+    elif isinstance(progress, Progress):
+        yield progress
+    else:
+        raise refuse("progress", "True, False, or an object with start, advance and note", progress)

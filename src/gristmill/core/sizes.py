@@ -12,14 +12,14 @@ _UNITS = {"": 1, "b": 1, **{f"{letter}{tail}": 1000**power if tail == "b" else 1
 _MEGA = 1_000_000
 
 
-def parse_size(text: str | int) -> int:
-    """Bytes: `4GB` is 4 * 1000^3, `4GiB` and `4G` are 4 * 1024^3, a bare number is bytes."""
+def parse_size(text: str | int, name: str) -> int:
+    """Bytes of the argument `name`: `4GB` is 4 * 1000^3, `4GiB` and `4G` are 4 * 1024^3, a bare number is bytes."""
     found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)\s*", str(text).lower())
     if not found or found[2] not in _UNITS:
-        raise ConfigError(f"{text!r} is no size: write it as 512MB, 4GB or 1.5GiB.")
+        raise ConfigError(f"{name} is a size such as 512MB, 4GB or 1.5GiB, not {str(text)[:60]!r}.", arguments=name)
     size = int(Decimal(found[1]) * _UNITS[found[2]])
     if size >= 1 << 63:
-        raise ConfigError(f"{str(text)[:20]!r} is more than any machine has: write it as 512MB, 4GB or 1.5GiB.")
+        raise ConfigError(f"{name} {str(text)[:20]!r} is more than any machine has.", arguments=name)
     return size
 
 

@@ -59,7 +59,7 @@ def parse_json(text: str | bytes, what: str, error: type[GristmillError] = Confi
         if _SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as problem:  # a decoding error, or a number of 5,000 digits, is a ValueError
-        raise error(f"{what} cannot be read as JSON: {problem}.") from problem
+        raise error(f"{what} is not JSON that can be used: {problem}.") from problem
     return value
 
 
@@ -86,7 +86,6 @@ def check_kinds(
 
 def check_there(values: Any, keys: Sequence[str], where: str, error: type[GristmillError] = ConfigError) -> None:
     """Refuse what is no mapping, and one that lacks a key."""
-    where = where[:1].upper() + where[1:]
     if not isinstance(values, Mapping):
         raise error(f"{where} must be a mapping, not {type(values).__name__}.")
     for key in keys:

@@ -14,6 +14,7 @@ from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.loader.buffers import Buffers
 from gristmill.loader.foresight import Foresight
 from gristmill.loader.pieces import Pieces, find_pieces
+from gristmill.order.options import check_positive
 from gristmill.order.permute import Ints
 from gristmill.order.phases import Segment
 from gristmill.order.plan import Plan
@@ -22,7 +23,7 @@ from gristmill.store.maps import MAX_MAPS
 from gristmill.store.table import Table
 
 Batch = dict[str, npt.NDArray[Any]]
-# The arrays that the compiled pass fills, in its order.
+# The arrays of a batch. The compiled pass fills all but the last, in this order.
 DTYPES: dict[str, Any] = {
     "input_ids": np.int64,
     "labels": np.int64,
@@ -30,10 +31,11 @@ DTYPES: dict[str, Any] = {
     "doc_ids": np.int32,
     "position_ids": np.int32,
     "cu_seqlens": np.int32,
+    "attention_mask": np.int64,
 }
 KEYS = (*DTYPES, "sample_ids")
 _NEED_DOCUMENTS = ("doc_ids", "position_ids", "cu_seqlens")
-_ABSENT = [(key, np.empty((0, 0), dtype=dtype)) for key, dtype in DTYPES.items()]
+_ABSENT = [(key, np.empty((0, 0), dtype=dtype)) for key, dtype in DTYPES.items() if key != "attention_mask"]
 IGNORED = -100
 # Each row may touch two shards, far under the maps a process may have.
 _MAPPED_ROWS = 4096
@@ -45,12 +47,20 @@ _STACK_BYTES = 2 << 20
 
 @dataclass(frozen=True)
 class Group:
-    """Evenly spaced steps of one segment, this rank's samples of them, `rows` a step; only the last may be short."""
+    """Evenly spaced steps of one segment, this rank's samples of them, `rows` a step; only the last may be short.
+
+    `widths` are the columns of each step's batch, None where all have as many as a sequence has tokens.
+    """
 
     steps: range
     segment: Segment
     samples: Ints
     rows: int
+    widths: Ints | None = None
+
+    def width(self, i: int) -> int:
+        """The columns of the i-th step's batch."""
+        return self.segment.seq_len if self.widths is None else int(self.widths[i])
 
     @property
     def sample_ids(self) -> Ints:
@@ -89,10 +99,17 @@ class Assembler:
     """Builds the batches of a plan with the keys asked for. Safe to call from many threads."""
 
     def __init__(
-        self, plan: Plan, keys: Sequence[str], max_docs: int | None, buffer_bytes: int, max_maps: int = MAX_MAPS
+        self,
+        plan: Plan,
+        keys: Sequence[str],
+        max_docs: int | None,
+        buffer_bytes: int,
+        max_maps: int = MAX_MAPS,
+        pad_to_multiple_of: int | None = None,
     ) -> None:
         check_keys(keys)
-        cut = plan.options.cut
+        _check_padding(plan, pad_to_multiple_of)
+        self._multiple, cut = pad_to_multiple_of, plan.options.cut
         self._plan, self._max_docs, self._by_piece = plan, max_docs, cut in ("pack", "pad")
         masked = self._by_piece or bool(plan.exclusions) or not plan.options.drop_last
         self._keys = tuple(
@@ -121,6 +138,17 @@ class Assembler:
     def _width(self, key: str, seq_len: int) -> int:
         return (self._max_docs or max(seq_len // 64, 1)) + 1 if key == "cu_seqlens" else seq_len
 
+    def widths(self, segment: Segment, samples: Ints) -> Ints | None:
+        """For each step of whole global batches the columns that its longest row needs; None if all have seq_len.
+
+        Samples of all ranks go in, so that every rank finds the same shape: this reads indexes, but no tokens.
+        """
+        if self._multiple is None:
+            return None
+        lengths = find_pieces(self._plan, self._table, segment, samples).lengths
+        longest = np.maximum.reduceat(lengths, np.arange(0, len(samples), segment.batch_size)).clip(min=1)
+        return np.asarray(np.minimum(-(-longest // self._multiple) * self._multiple, segment.seq_len))
+
     def group_rows(self, seq_len: int) -> int:
         """Rows whose order and places are found at once, which decides what is mapped or decompressed at one time."""
         if not self._table.compressed.any():
@@ -144,16 +172,19 @@ class Assembler:
         reach = pieces.lengths + pieces.follows
         touched = self._table.shards_of(pieces.positions, reach)
         edges = _edges(pieces.rows, len(group.steps) * rows)
-        tallies, sample_ids = _tallies(group, pieces, edges[::rows]), group.sample_ids
+        kept, sample_ids = np.append(0, np.cumsum(pieces.lengths))[edges], group.sample_ids
+        tallies = _tallies(group, pieces, edges[::rows], kept[::rows])
         placed, excluding = (*pieces[1:5], self._by_piece, self._eos), bool(self._plan.exclusions)
         tokens = self._table.tokens(touched, pieces.positions, reach)
         with tokens as shards, self._documents(touched) as documents:
             self._foresight.announce(pieces)
             for here in _powers_of_two(len(group.steps), self._most_steps(group)):
                 steps, own = group.steps[here], edges[here.start * rows : here.stop * rows + 1]
-                flat = self._empty(len(own) - 1, group.segment.seq_len)
+                flat = self._empty(len(own) - 1, group.segment.seq_len, group.width(here.start))
                 arrays = [flat.get(key, absent) for key, absent in _ABSENT]
                 tallies[here.start].merged_documents = assemble(shards, documents, own, *placed, *arrays)
+                if "attention_mask" in flat:
+                    _attend(np.diff(kept[here.start * rows : here.stop * rows + 1]), flat["attention_mask"])
                 if excluding:
                     self._exclude(steps, pieces.part(own), flat)
                 stacked = {key: array.reshape(len(steps), rows, -1) for key, array in flat.items()}
@@ -161,13 +192,15 @@ class Assembler:
                 yield Stack(steps, stacked, tallies[here])
 
     def _most_steps(self, group: Group) -> int:
-        """Steps that a stack may have; one where documents can be merged, which a pass counts in one sum."""
-        if "cu_seqlens" in self._keys:
+        """Steps that a stack may have; one where widths differ, or where a pass counts merged documents in one sum."""
+        if "cu_seqlens" in self._keys or group.widths is not None:
             return 1
         return max(1, _STACK_BYTES // (self.bytes_per_row(group.segment.seq_len) * group.rows))
 
-    def _empty(self, rows: int, seq_len: int) -> Batch:
-        shapes = ((key, (rows, self._width(key, seq_len))) for key in self._keys)
+    def _empty(self, rows: int, seq_len: int, width: int) -> Batch:
+        """Arrays for rows of `width` tokens; cu_seqlens keeps its columns, so that compiled models see one shape."""
+        columns = {key: self._width(key, seq_len) if key == "cu_seqlens" else width for key in self._keys}
+        shapes = ((key, (rows, count)) for key, count in columns.items())
         return {key: self._buffers.empty(key, shape, DTYPES[key]) for key, shape in shapes}
 
     @contextlib.contextmanager
@@ -216,13 +249,21 @@ def _edges(rows: Ints, count: int) -> Ints:
     return np.searchsorted(rows, np.arange(count + 1))
 
 
-def _tallies(group: Group, pieces: Pieces, edges: Ints) -> list[Tally]:
-    """For each step of a group the tokens of padding and those left out by pad; edges are its first pieces."""
-    kept = np.append(0, np.cumsum(pieces.lengths))[edges]
+def _tallies(group: Group, pieces: Pieces, edges: Ints, kept: Ints) -> list[Tally]:
+    """For each step of a group its tokens, those of padding and those left out by pad.
+
+    `edges` are the first pieces of each step, `kept` the tokens of the pieces before them.
+    """
     left_out = np.append(0, np.cumsum(pieces.truncated))[edges]
-    tokens = group.rows * group.segment.seq_len
+    widths = np.full(len(group.steps), group.segment.seq_len) if group.widths is None else group.widths
+    tokens = group.rows * widths
     padded, truncated = tokens - np.diff(kept), np.diff(left_out)
-    return [Tally(tokens, *row) for row in zip(padded.tolist(), truncated.tolist(), strict=True)]
+    return [Tally(*row) for row in zip(tokens.tolist(), padded.tolist(), truncated.tolist(), strict=True)]
+
+
+def _attend(filled: Ints, mask: npt.NDArray[np.int64]) -> None:
+    """1 for the first `filled` tokens of each row, 0 for the padding after them."""
+    np.less(np.arange(mask.shape[1]), filled[:, None], out=mask)
 
 
 def _powers_of_two(count: int, most: int) -> Iterator[slice]:
@@ -237,6 +278,15 @@ def _powers_of_two(count: int, most: int) -> Iterator[slice]:
 def unstacked(arrays: Batch) -> Iterator[Batch]:
     """The batches of a stack, one a step."""
     return (dict(zip(arrays, batch, strict=True)) for batch in zip(*arrays.values(), strict=True))
+
+
+def _check_padding(plan: Plan, multiple: int | None) -> None:
+    check_positive(pad_to_multiple_of=multiple)
+    if multiple is not None and plan.options.cut != "pad":
+        raise ConfigError(
+            f'pad_to_multiple_of is for cut="pad": the rows of cut="{plan.options.cut}" are full.',
+            arguments="pad_to_multiple_of",
+        )
 
 
 def check_keys(keys: Sequence[str]) -> None:

@@ -30,9 +30,11 @@ Built = tuple[int, Batch, Tally]
 class Loader:
     """Yields dicts of numpy arrays; `step` is the next step to serve, `served` how many have been.
 
-    keys: more arrays than input_ids and sample_ids: labels, doc_ids, position_ids, cu_seqlens. threads: readers ahead
-    of the loop, 0 reads in the loop itself. readahead_bytes bounds the batches held ready (at least one a thread).
-    max_docs: columns of cu_seqlens, seq_len // 64 by default. Files and threads are opened lazily in each process.
+    keys: more arrays than input_ids and sample_ids: labels, doc_ids, position_ids, cu_seqlens, attention_mask. threads:
+    readers ahead of the loop, 0 reads in the loop itself. readahead_bytes bounds the batches held ready (at least one a
+    thread). max_docs: columns of cu_seqlens, seq_len // 64 by default. pad_to_multiple_of: under cut="pad", batches are
+    as wide as the longest row of the global batch, rounded up to a multiple of this (1: just that), instead of seq_len.
+    Files and threads are opened lazily in each process.
     """
 
     def __init__(
@@ -45,11 +47,13 @@ class Loader:
         threads: int = 2,
         readahead_bytes: int = READAHEAD_BYTES,
         max_docs: int | None = None,
+        pad_to_multiple_of: int | None = None,
     ) -> None:
         if threads < 0 or readahead_bytes < 1 or (max_docs is not None and max_docs < 1):
             raise ConfigError("threads cannot be below 0, readahead_bytes and max_docs not below 1.")
         self.plan, self.keys = plan, tuple(keys)
         self._threads, self._readahead_bytes, self._max_docs = threads, readahead_bytes, max_docs
+        self._pad_to_multiple_of = pad_to_multiple_of
         self._partition = Partition(rank, world_size)
         self._partition.check(plan)
         self.step = 0
@@ -57,14 +61,21 @@ class Loader:
 
     def _reset(self) -> None:
         self._order = OrderAhead(self.plan)
-        self._assembler = Assembler(self.plan, self.keys, self._max_docs, buffer_bytes=2 * self._readahead_bytes)
+        self._assembler = Assembler(
+            self.plan,
+            self.keys,
+            self._max_docs,
+            buffer_bytes=2 * self._readahead_bytes,
+            pad_to_multiple_of=self._pad_to_multiple_of,
+        )
         self._ahead: ReadAhead[Stack] | None = None
         self._built: Iterator[Built] | None = None
         self._owner = os.getpid()
         self._tally, self._batches, self._waited, self._began = Tally(), 0, 0.0, 0.0
 
     def __getstate__(self) -> dict[str, Any]:
-        names = ("plan", "keys", "step", "_threads", "_readahead_bytes", "_max_docs", "_partition")
+        names = ("plan", "keys", "step", "_threads", "_readahead_bytes", "_max_docs", "_pad_to_multiple_of",
+                 "_partition")  # fmt: skip
         return {name: getattr(self, name) for name in names}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -106,8 +117,9 @@ class Loader:
     def _stacks(self, steps: range) -> Iterator[Stack]:
         """The batches of evenly spaced steps of one segment, their order computed at once."""
         segment = self.plan.segment(steps.start)
-        samples = self._partition.own(self._order.samples(steps), segment.batch_size)
-        return self._assembler.stacks(Group(steps, segment, samples, self._partition.rows(segment.batch_size)))
+        everyones = self._order.samples(steps)
+        own, rows = self._partition.own(everyones, segment.batch_size), self._partition.rows(segment.batch_size)
+        return self._assembler.stacks(Group(steps, segment, own, rows, self._assembler.widths(segment, everyones)))
 
     def _unstack(self, stack: Stack) -> Iterator[Built]:
         return zip(stack.steps, self._as_batches(stack.arrays), stack.tallies, strict=True)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from gristmill.core.errors import StateError
 from gristmill.core.hashing import fingerprint
+from gristmill.core.values import check_kinds, shown
+from gristmill.order.options import MOST
 from gristmill.order.plan import Plan
 
 STATE_VERSION = 1
-_KEYS = ("version", "step", "plan", "digest", "tokens", "parts")
+_KINDS = {
+    "version": Any, "step": int, "plan": str, "digest": str, "tokens": int, "parts": Mapping[str, Any]
+}  # fmt: skip
 
 
 def make_state(plan: Plan, step: int) -> dict[str, Any]:
@@ -43,13 +48,19 @@ def check_state(plan: Plan, state: dict[str, Any]) -> int:
     return step
 
 
-def _checked_step(plan: Plan, state: dict[str, Any]) -> int:
-    if not isinstance(state, dict) or any(key not in state for key in _KEYS):
-        raise StateError(f"This is no state of a Gristmill loader: it must have {', '.join(_KEYS)}.")
+def check_values(state: Any) -> None:
+    """Refuse what is no state of a loader, whatever the plan."""
+    if not isinstance(state, dict) or any(key not in state for key in _KINDS):
+        raise StateError(f"This is no state of a Gristmill loader: it must have {', '.join(_KINDS)}.")
     if state["version"] != STATE_VERSION:
-        raise StateError(f"The checkpoint has version {state['version']}; this software reads {STATE_VERSION}.")
-    step = state["step"]
-    if not isinstance(step, int) or step < 0 or (plan.total_steps is not None and step > plan.total_steps):
+        raise StateError(f"The checkpoint has version {shown(state['version'])}; this software reads {STATE_VERSION}.")
+    check_kinds(state, _KINDS, "the checkpoint", StateError)
+
+
+def _checked_step(plan: Plan, state: dict[str, Any]) -> int:
+    check_values(state)
+    step: int = state["step"]
+    if not 0 <= step <= (MOST["steps"] if plan.total_steps is None else plan.total_steps):
         raise StateError(f"The checkpoint is at step {step}, the plan has {plan.total_steps}: raise steps=.")
     return step
 
@@ -61,7 +72,7 @@ def _differences(plan: Plan, state: dict[str, Any], step: int) -> str:
     for name in now:
         if now[name] != then.get(name):
             plain = not isinstance(plan.prefix(step)[name], list)
-            named.append(f"{name} (was {then.get(name)}, is {now[name]})" if plain else name)
+            named.append(f"{name} (was {str(then.get(name))[:60]}, is {now[name]})" if plain else name)
     hint = ""
     if set(named) <= {"exclude", "skip"}:
         hint = f" Let them begin at from_step={step}, or say rewrite_history=True."

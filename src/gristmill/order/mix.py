@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -22,10 +23,14 @@ import numpy.typing as npt
 
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.hashing import derive_key
+from gristmill.core.values import shown
+from gristmill.order.options import MOST
 from gristmill.order.permute import Ints, permute
 
 DEFAULT_BLOCK = 4096
 _TOLERANCE = Fraction(1, 10**6)
+# A decimal or p/q. An exponent of more digits would be a number that takes all memory.
+_DECIMAL = re.compile(r"\s*[-+]?[\d_]*(\.[\d_]*)?([eE][-+]?\d{1,3})?(/[\d_]+)?\s*")
 
 
 def exact_weights(weights: Mapping[str, object], names: tuple[str, ...], where: str) -> tuple[Fraction, ...]:
@@ -37,17 +42,21 @@ def exact_weights(weights: Mapping[str, object], names: tuple[str, ...], where: 
     total = sum(values, Fraction(0))
     if abs(total - 1) > _TOLERANCE:
         listed = ", ".join(f"{name} {weights[name]}" for name in names if name in weights)
-        raise ConfigError(f"The weights of {where} add up to {float(total):g}, not 1 ({listed}): scale them.")
+        added = f"{float(total):g}" if total < 10**100 else "far more"
+        raise ConfigError(f"The weights of {where} add up to {added}, not 1 ({listed}): scale them.")
     return tuple(value / total for value in values)
 
 
 def _rational(value: object, name: str, where: str) -> Fraction:
+    text = str(value)
     try:
-        weight = value if isinstance(value, Fraction) else Fraction(str(value))
+        if not isinstance(value, Fraction) and not _DECIMAL.fullmatch(text):
+            raise ValueError(text)
+        weight = value if isinstance(value, Fraction) else Fraction(text)
     except (ValueError, ZeroDivisionError) as error:
-        raise ConfigError(f"The weight of {name!r} in {where} is {value!r}, not a number.") from error
+        raise ConfigError(f"The weight of {name!r} in {where} is {shown(value)}, not a number.") from error
     if weight < 0:
-        raise ConfigError(f"The weight of {name!r} in {where} is {value}, below zero.")
+        raise ConfigError(f"The weight of {name!r} in {where} is {shown(value)}, below zero.")
     return weight
 
 
@@ -61,6 +70,10 @@ def block_size(weights: tuple[Fraction, ...], asked: int | None) -> int:
     """The plan constant M: 4,096 unless asked for, and never under 1 / smallest positive weight."""
     smallest = min(weight for weight in weights if weight > 0)
     needed = -(-smallest.denominator // smallest.numerator)
+    if needed > MOST["block"]:
+        raise ConfigError(
+            f"A weight of {float(smallest):g} is too small: give every source 1 / {MOST['block']:,} or 0."
+        )
     if asked is None:
         return max(DEFAULT_BLOCK, needed)
     if asked < needed:

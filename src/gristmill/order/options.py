@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.options import from_mapping
+from gristmill.core.values import OWN, Within, check_kinds, kinds_of, shown
 from gristmill.order.cut import check_cut
 
 WEIGHT_UNITS = ("samples", "tokens", "documents")
 MODES = ("replace", "loss")
+# Steps times rows stay below 2^62, and positions inside a row are int32.
+MOST = {"seq_len": 2**31 - 1, "unit": 2**31 - 1, "batch_size": 2**22, "steps": 2**40, "block": 2**24}
+Step = Annotated[int, Within(0, MOST["steps"])]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +26,7 @@ class Phase:
     cannot hold, starts a new epoch of the sources concerned and must be asked for by `restart`.
     """
 
-    from_step: int
+    from_step: Step
     weights: Mapping[str, Any] | None = None
     seq_len: int | None = None
     batch_size: int | None = None
@@ -30,6 +34,7 @@ class Phase:
     restart: bool = False
 
     def __post_init__(self) -> None:
+        check_kinds(vars(self), kinds_of(Phase), "a phase")
         if self.from_step < 1:
             raise ConfigError(f"A phase begins at step 1 or later, not {self.from_step}: put it into the plan itself.")
         check_positive(seq_len=self.seq_len, batch_size=self.batch_size)
@@ -45,11 +50,12 @@ class Exclude:
 
     doc: str
     source: str | None = None
-    from_step: int = 0
+    from_step: Step = 0
     mode: str = "replace"
     rewrite_history: bool = False
 
     def __post_init__(self) -> None:
+        check_kinds(vars(self), kinds_of(Exclude), "an exclusion")
         if self.mode not in MODES:
             raise ConfigError(f"Unknown mode {self.mode!r} of an exclusion{did_you_mean(self.mode, MODES)}.")
 
@@ -58,11 +64,12 @@ class Exclude:
 class Skip:
     """The steps [from_step, to_step) are passed over: consumed, never served."""
 
-    from_step: int
-    to_step: int
+    from_step: Step
+    to_step: Step
     rewrite_history: bool = False
 
     def __post_init__(self) -> None:
+        check_kinds(vars(self), kinds_of(Skip), "a skip")
         if not 0 <= self.from_step < self.to_step:
             raise ConfigError(f"A skip of steps [{self.from_step}, {self.to_step}) is empty or begins below 0.")
 
@@ -82,13 +89,14 @@ class PlanOptions:
     weights_in: str = "samples"
     max_epochs: int | Mapping[str, int] | None = None
     shards: Mapping[str, int] | None = None
-    phases: Sequence[Phase] = ()
-    exclude: Sequence[Exclude] = ()
-    skip: Sequence[Skip] = ()
+    phases: Annotated[Sequence[Phase], OWN] = ()
+    exclude: Annotated[Sequence[Exclude], OWN] = ()
+    skip: Annotated[Sequence[Skip], OWN] = ()
     shuffle: bool = True
     drop_last: bool = True
 
     def __post_init__(self) -> None:
+        check_kinds(vars(self), kinds_of(PlanOptions), "the plan's options")
         check_cut(self.cut)
         check_positive(unit=self.unit, block=self.block)
         if self.weights_in not in WEIGHT_UNITS:
@@ -96,11 +104,9 @@ class PlanOptions:
         phases = sorted(_each(self.phases, Phase, "phases"), key=lambda phase: phase.from_step)
         if len({phase.from_step for phase in phases}) < len(phases):
             raise ConfigError("Two phases begin at the same step: join them into one.")
-        exclude = tuple(Exclude(item) if isinstance(item, str) else item for item in self.exclude)
-        skip = tuple(Skip(*item) if isinstance(item, tuple | list) else item for item in self.skip)
         object.__setattr__(self, "phases", tuple(phases))
-        object.__setattr__(self, "exclude", _each(exclude, Exclude, "exclude"))
-        object.__setattr__(self, "skip", _each(skip, Skip, "skip"))
+        object.__setattr__(self, "exclude", _each(self.exclude, Exclude, "exclude"))
+        object.__setattr__(self, "skip", _each(self.skip, Skip, "skip"))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON, without those that are at their default."""
@@ -115,8 +121,12 @@ class PlanOptions:
 def check_positive(**values: int | None) -> None:
     """Refuse a size that is not a whole number above 0, by its name."""
     for name, value in values.items():
-        if value is not None and (not isinstance(value, int) or value < 1):
-            raise ConfigError(f"{name} must be a whole number above 0, not {value!r}.", arguments=name)
+        if value is None:
+            continue
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise ConfigError(f"{name} must be a whole number above 0, not {shown(value)}.", arguments=name)
+        if value > MOST.get(name, 2**60):
+            raise ConfigError(f"{name} cannot be above {MOST.get(name, 2**60):,}.", arguments=name)
 
 
 def without_defaults(options: Any) -> dict[str, Any]:
@@ -140,8 +150,19 @@ def _plain(value: Any) -> Any:
 
 
 def _each(items: Sequence[Any], cls: type[Any], where: str) -> tuple[Any, ...]:
-    made = tuple(from_mapping(cls, item, where) if isinstance(item, Mapping) else item for item in items)
+    if not isinstance(items, Sequence) or isinstance(items, str):
+        raise ConfigError(f"{where} is a list, not {shown(items)}.")
+    made = tuple(_made(item, cls, where) for item in items)
     for item in made:
         if not isinstance(item, cls):
-            raise ConfigError(f"{where} holds {item!r}, which is no {cls.__name__}.")
+            raise ConfigError(f"{where} holds {shown(item)}, which is no {cls.__name__}.")
     return made
+
+
+def _made(item: Any, cls: type[Any], where: str) -> Any:
+    """An entry by its fields, an excluded document by its id, a skip by its (from, to)."""
+    if isinstance(item, str) and cls is Exclude:
+        return Exclude(item)
+    if isinstance(item, tuple | list) and cls is Skip and len(item) in (2, 3):
+        return Skip(*item)
+    return from_mapping(cls, item, where) if isinstance(item, Mapping) else item

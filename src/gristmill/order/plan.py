@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import bisect
 import functools
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,23 +19,21 @@ import numpy as np
 from gristmill.core.addresses import refuse_address
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.hashing import fingerprint, hash64
-from gristmill.core.options import check_keys
 from gristmill.core.paths import write_atomic
+from gristmill.core.values import shown
 from gristmill.order import trace as tracing
 from gristmill.order.exclusions import resolve_exclusions
 from gristmill.order.forecast import Forecast, forecast
 from gristmill.order.mix import weight_text
-from gristmill.order.options import PlanOptions, check_positive
+from gristmill.order.options import MOST, PlanOptions, check_positive
 from gristmill.order.permute import Ints
 from gristmill.order.phases import Segment, resolve, settings
+from gristmill.order.plan_json import read_plan, write_plan
 from gristmill.order.skips import Skips
 from gristmill.order.source import Source, Tokens
 
-PLAN_VERSION = 1
 # Raised with any change of which samples a step holds: checkpoints of another order are then refused by name.
 ORDER_VERSION = 1
-_KEYS = {"gristmill_plan", "sources", "weights", "seq_len", "batch_size", "seed", "steps", "options", "sum"}
-_PINNED = {"path", "dtype", "eos", "shards", "tokens", "fingerprint"}
 
 
 class Plan:
@@ -59,8 +56,8 @@ class Plan:
     ) -> None:
         options = options or PlanOptions()
         check_positive(seq_len=seq_len, batch_size=batch_size, steps=steps)
-        if not isinstance(seed, int):
-            raise ConfigError(f"seed must be a whole number, not {seed!r}.")
+        if not isinstance(seed, int) or isinstance(seed, bool):
+            raise ConfigError(f"seed must be a whole number, not {shown(seed)}.")
         if not isinstance(sources, Mapping) or not sources:
             raise ConfigError('A plan needs sources: a mapping of names to opened stores, {"web": gm.open(...)}.')
         self.seq_len, self.batch_size, self.seed, self.steps, self.options = seq_len, batch_size, seed, steps, options
@@ -107,7 +104,7 @@ class Plan:
 
     def segment(self, step: int) -> Segment:
         """The segment that holds a step; an error where the plan has no such step."""
-        if step < 0 or (self.total_steps is not None and step >= self.total_steps):
+        if not 0 <= step < (MOST["steps"] if self.total_steps is None else self.total_steps):
             end = "on" if self.total_steps is None else f"to {self.total_steps - 1:,}"
             raise ConfigError(f"Step {step:,} is outside the plan, which has steps from 0 {end}.")
         return self.segments[bisect.bisect_right(self._starts, step) - 1]
@@ -225,7 +222,6 @@ class Plan:
             source.name: _pin(source.store, shards.get(source.name, source.store.num_shards)) for source in self.sources
         }
         values = {
-            "gristmill_plan": PLAN_VERSION,
             "sources": pins,
             "weights": self.weights,
             "seq_len": self.seq_len,
@@ -234,7 +230,7 @@ class Plan:
             "steps": self.steps,
             "options": self.options.to_dict(),
         }
-        return json.dumps({**values, "sum": _sum(values)}, indent=2) + "\n"
+        return write_plan(values)
 
     def save(self, path: str | Path) -> None:
         """Write the plan to a file, atomically."""
@@ -263,41 +259,6 @@ class Plan:
             steps=values.get("steps"),
             options=options,
         )
-
-
-def read_plan(text: str) -> dict[str, Any]:
-    """A plan's JSON, checked for its version and for keys that do not belong."""
-    try:
-        values = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ConfigError(f"The plan is not JSON: {error}.") from error
-    if not isinstance(values, dict) or "gristmill_plan" not in values:
-        raise ConfigError("This JSON is no Gristmill plan: it has no key 'gristmill_plan'.")
-    if values["gristmill_plan"] != PLAN_VERSION:
-        raise ConfigError(f"The plan has version {values['gristmill_plan']}; this software reads {PLAN_VERSION}.")
-    check_keys(values, _KEYS, "the plan")
-    for key in ("sources", "seq_len", "batch_size"):
-        if key not in values:
-            raise ConfigError(f"The plan lacks the key {key!r}.")
-    _check_mapping(values["sources"], "the plan's sources")
-    for name, pin in values["sources"].items():
-        _check_mapping(pin, f"the plan's source {name!r}")
-        check_keys(pin, _PINNED, f"the plan's source {name!r}")
-        for key in ("path", "shards", "tokens", "fingerprint"):
-            if key not in pin:
-                raise ConfigError(f"The plan lacks {key!r} of its source {name!r}.")
-    if "sum" in values and values["sum"] != _sum(values):
-        raise ConfigError(
-            "The plan is not as it was written: its values do not have the sum that it names. Bring it back, or make "
-            'it again; if you changed it on purpose, take its key "sum" out. (Paths may be changed freely.)'
-        )
-    return values
-
-
-def _sum(values: Mapping[str, Any]) -> str:
-    """What names all values of a plan's JSON but the paths: stores may move, and are known by their own fingerprint."""
-    pins = {name: {key: pin[key] for key in pin if key != "path"} for name, pin in values["sources"].items()}
-    return fingerprint({**{key: values[key] for key in values if key != "sum"}, "sources": pins})
 
 
 def _check_mapping(value: Any, where: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -10,8 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from gristmill.core.arguments import refuse
 from gristmill.core.errors import ConfigError, StoreError, did_you_mean
 from gristmill.core.hashing import hash64
+from gristmill.core.values import shown
 
 DTYPES = ("uint8", "uint16", "uint32", "uint64")
 SUM_BLOCK = 1 << 20
@@ -19,6 +22,9 @@ MAX_SEQUENCE = 2**31 - 1
 COMPRESSIONS = ("none", "zstd")
 COMPRESSED_SUFFIX = ".zst"
 FRAME_TOKENS = 65_536
+
+# numpy reads more than names into a dtype: fields, shapes, quotients of times.
+_DTYPE = re.compile(r"[<>|=]?[A-Za-z]+\d{0,3}")
 
 IDX_MAGIC = b"MMIDIDX\0\0"
 IDX_HEADER = 34
@@ -47,14 +53,19 @@ def beside(path: str, suffix: str) -> str:
     return os.path.splitext(path.removesuffix(COMPRESSED_SUFFIX))[0] + suffix
 
 
-def check_dtype(dtype: str) -> np.dtype[Any]:
+def check_dtype(dtype: Any) -> np.dtype[Any]:
     """A token dtype by name; big-endian, floating and unknown ones are refused."""
+    if not isinstance(dtype, str | type | np.dtype):
+        raise refuse("dtype", f"the name of a dtype, such as {', '.join(map(repr, DTYPES))}", dtype)
     try:
+        if isinstance(dtype, str) and not _DTYPE.fullmatch(dtype):
+            raise TypeError(dtype)
         found = np.dtype(dtype)
     except TypeError:
-        raise ConfigError(f"Unknown dtype {dtype!r}{did_you_mean(str(dtype), DTYPES)}.") from None
+        known = did_you_mean(str(dtype), DTYPES)
+        raise ConfigError(f"Unknown dtype {shown(dtype)}{known}.", arguments="dtype") from None
     if found.kind not in "ui" or found.byteorder == ">":
-        raise ConfigError(f"Tokens are little-endian integers, not {found}.")
+        raise ConfigError(f"Tokens are little-endian integers, not {found}: say another dtype.", arguments="dtype")
     return found
 
 

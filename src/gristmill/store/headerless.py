@@ -1,47 +1,15 @@
-"""Token files that do not say their dtype: it is found in their bytes where these tell, else asked for."""
+"""Token files that do not say their dtype: it is found in their bytes, where these tell."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from gristmill.core.errors import ConfigError
-from gristmill.store.opening import LLM_C, PathLike, named_paths, open_store
-from gristmill.store.reader import Store
-
 _BLOCKS, _BLOCK_BYTES = 64, 4096
 # If halves were tokens of their own, the largest 32 would all be first halves once in 2^32 files.
 _ENOUGH = 32
-
-
-def open_tokens(path: PathLike | Sequence[PathLike], dtype: str | None = None) -> Store:
-    """Open whatever `gristmill.open` opens; the dtype of files without a header need not be given if they tell it."""
-    if dtype is None:
-        dtype = next((_must_find(item) for item in named_paths(path) if item.is_file() and not _has_header(item)), None)
-    return open_store(path, dtype)
-
-
-def _has_header(path: Path) -> bool:
-    """Whether a `.npy` header, an llm.c header or a Megatron index says what the tokens are."""
-    with open(path, "rb") as file:
-        head = file.read(6)
-    if head == np.lib.format.MAGIC_PREFIX or int.from_bytes(head[:4], "little") in LLM_C:
-        return True
-    return path.suffix == ".idx" or (path.suffix == ".bin" and path.with_suffix(".idx").exists())
-
-
-def _must_find(path: Path) -> str | None:
-    if not path.stat().st_size:
-        return None  # opening it says so
-    found = find_dtype(path)
-    if found is None:
-        raise ConfigError(
-            f'{path} has no header, and its bytes do not tell the dtype: say dtype="uint16", "int32" or what it is.'
-        )
-    return found
 
 
 def find_dtype(path: Path) -> str | None:

@@ -7,7 +7,6 @@ Every token of a foreign file is in the store afterwards; what had to be changed
 from __future__ import annotations
 
 import filecmp
-import importlib.metadata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +19,7 @@ from gristmill.core.addresses import refuse_address
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.hashing import hash64
 from gristmill.core.paths import write_atomic
+from gristmill.core.version import version
 from gristmill.store.exchange import link, start_store
 from gristmill.store.files import Ints, sampled_checksum
 from gristmill.store.foreign import ForeignFile, open_foreign, read_foreign
@@ -62,7 +62,7 @@ def import_store(
     dtype: str | None = None,
     tokenizer: Mapping[str, str] | None = None,
     tokenizer_json: PathLike | None = None,
-    split_name: str = "train",
+    split: str = "train",
     boundaries: str = "auto",
     overwrite: bool = False,
 ) -> ImportReport:
@@ -80,13 +80,13 @@ def import_store(
     if not 0 <= eos < vocab_size:
         raise ConfigError(f"EOS {eos} is outside the vocabulary of {vocab_size:,}.")
     root, named = Path(out), _tokenizer(tokenizer, tokenizer_json)
-    stores = _opened(paths, split_name, dtype, eos)
+    stores = _opened(paths, split, dtype, eos)
     _refuse_own_files(root, stores)
     start_store(root, overwrite)
     job = _Import(root, eos, vocab_size)
     splits = {
-        split: job.add_split(split, (read_foreign(store, eos, boundaries) for store in stores.get(split, [])))
-        for split in SPLITS
+        name: job.add_split(name, (read_foreign(store, eos, boundaries) for store in stores.get(name, [])))
+        for name in SPLITS
     }
     if tokenizer_json is not None:
         write_atomic(root / TOKENIZER, Path(tokenizer_json).read_bytes())
@@ -95,9 +95,9 @@ def import_store(
     return job.finish(stores)
 
 
-def _opened(paths: Paths | Mapping[str, Paths], split_name: str, dtype: str | None, eos: int) -> dict[str, list[Store]]:
+def _opened(paths: Paths | Mapping[str, Paths], given: str, dtype: str | None, eos: int) -> dict[str, list[Store]]:
     """The files of each split in the order given, all opened before anything is written."""
-    by_split = dict(paths) if isinstance(paths, Mapping) else {split_name: paths}
+    by_split = dict(paths) if isinstance(paths, Mapping) else {given: paths}
     for split in by_split:
         if split not in SPLITS:
             raise ConfigError(f"Unknown split {split!r}{did_you_mean(split, SPLITS)}.")
@@ -226,7 +226,7 @@ class _Import:
              "tokens": sum(e.tokens for e in entries)}
             for split, entries in splits.items() if entries
         ]  # fmt: skip
-        versions = {"gristmill": _version()}
+        versions = {"gristmill": version()}
         return Manifest(self.dtype, self.eos, self.vocab_size, tokenizer, splits, recipe, rows, versions)
 
     def finish(self, stores: dict[str, list[Store]]) -> ImportReport:
@@ -254,10 +254,3 @@ def _batches(starts: Ints) -> Iterator[tuple[int, int]]:
         last = max(last, first + 1)
         yield first, last
         first = last
-
-
-def _version() -> str:
-    try:
-        return importlib.metadata.version("gristmill")
-    except importlib.metadata.PackageNotFoundError:  # run from a checkout that is not installed
-        return "unknown"

@@ -5,22 +5,31 @@ It carries a sum of itself, which is checked whenever it is read. One that an ol
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.core.hashing import fingerprint
 from gristmill.core.paths import write_atomic
 from gristmill.core.seal import SUM, is_sealed, sealed
+from gristmill.core.values import Count, check_kinds, check_there, kinds_of, parse_json, shown
+from gristmill.store.format import DTYPES
 
 MANIFEST = "manifest.json"
 VERSION = 1
 SPLITS = ("train", "val")
 _OPTIONAL = ("compressed_bytes", "compressed_checksum", "ids_checksum", "blocks_checksum")
-_KEYS = {"gristmill_store", "dtype", "eos", "vocab_size", "tokenizer", "compression", "splits", "split", "recipe",
-         "funnel", "versions", SUM}  # fmt: skip
+_NEEDED = ("dtype", "eos", "vocab_size", "tokenizer", "splits", "recipe", "funnel", "versions")
+_KINDS = {
+    "gristmill_store": int, "dtype": Literal[DTYPES], "eos": Count, "vocab_size": Count, "tokenizer": Mapping[str, str],
+    "compression": str, "splits": Mapping[str, Mapping[str, Any]], "split": Mapping[str, Any],
+    "recipe": Mapping[str, Any], "funnel": list[Mapping[str, Any]], "versions": Mapping[str, str], SUM: str,
+}  # fmt: skip
+_FUNNEL_KINDS = {
+    "stage": str, "source": str, "documents": int, "bytes": int, "tokens": int, "reasons": Mapping[str, int]
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -106,36 +115,66 @@ def _row(shard: ShardEntry) -> dict[str, Any]:
 
 
 def read_manifest(root: Path) -> dict[str, Any]:
-    """The manifest's values, its version and its sum checked."""
+    """The manifest's values, its version, its sum and the kinds of its values checked."""
     path = root / MANIFEST
     try:
         data = path.read_bytes()
-        values: dict[str, Any] = json.loads(data)
     except FileNotFoundError:
         raise StoreError(
             f"{root} holds no {MANIFEST}: it is no store, or its making was cut short; run it again."
         ) from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise StoreError(f"{path} is damaged: {error}.") from error
+    values: dict[str, Any] = parse_json(data, f"{path} is damaged: it", StoreError)
     version = values.get("gristmill_store") if isinstance(values, dict) else None
     if version != VERSION:
-        raise StoreError(f"{path} has format version {version}; this software reads {VERSION}: make the store again.")
-    unknown = sorted(set(values) - _KEYS)
+        raise StoreError(
+            f"{path} has format version {shown(version)}; this software reads {VERSION}: make the store again."
+        )
+    unknown = sorted(set(values) - set(_KINDS))
     if unknown or (SUM in values and not is_sealed(data)):
         what = f"it has an unknown key {unknown[0]!r}" if unknown else "its content does not have the sum that it names"
         raise StoreError(f"{path} is damaged: {what}; restore it or make the store again.")
+    _check(values, f"{path} is damaged")
     return values
+
+
+def _check(values: dict[str, Any], damaged: str) -> None:
+    check_there(values, _NEEDED, f"{damaged}: it", StoreError)
+    check_kinds(values, _KINDS, damaged, StoreError)
+    check_there(values["tokenizer"], ("name", "fingerprint"), f"{damaged}: its tokenizer", StoreError)
+    for row in values["funnel"]:
+        check_kinds(row, _FUNNEL_KINDS, f"{damaged}: its funnel", StoreError)
+    for name, split in values["splits"].items():
+        _check_split(split, f"{damaged}: its split {name!r}")
+
+
+def _check_split(split: Mapping[str, Any], where: str) -> None:
+    """Columns are looked at one after the other: there may be 10,000 rows."""
+    check_there(split, ("tokens", "documents", "shards"), where, StoreError)
+    check_kinds(split, {"tokens": Count, "documents": Count, "shards": list[Any]}, where, StoreError)
+    kinds, rows = kinds_of(ShardEntry), split["shards"]
+    needed = {field.name for field in fields(ShardEntry) if field.default is MISSING}
+    if not all(isinstance(row, dict) and needed <= row.keys() <= kinds.keys() for row in rows):
+        raise StoreError(f"{where} has a shard without the keys {', '.join(sorted(needed))}.")
+    for key, kind in kinds.items():
+        wrong = [row[key] for row in rows if key in row and not _FITS[kind](row[key])]
+        if wrong:
+            raise StoreError(f"{where} has a shard whose {key} is {shown(wrong[0])}.")
+    for key in ("tokens", "documents"):
+        if split[key] != sum(row[key] for row in rows):
+            raise StoreError(f"{where} counts {split[key]:,} {key}, its shards another number.")
+
+
+_FITS: dict[type, Callable[[Any], bool]] = {
+    int: lambda value: type(value) is int and 0 <= value < 2**60,
+    str: lambda value: type(value) is str and "\0" not in value,
+}
 
 
 def load_manifest(root: Path) -> Manifest:
     """The manifest as an object."""
     values = read_manifest(root)
-    try:
-        splits = {name: [ShardEntry(**shard) for shard in split["shards"]] for name, split in values["splits"].items()}
-        keys = ("dtype", "eos", "vocab_size", "tokenizer", "recipe", "funnel", "versions")
-        return Manifest(splits=splits, split=values.get("split", {}), **{key: values[key] for key in keys})
-    except (KeyError, TypeError) as error:
-        raise StoreError(f"{root / MANIFEST} is damaged: {error}.") from error
+    splits = {name: [ShardEntry(**shard) for shard in split["shards"]] for name, split in values["splits"].items()}
+    return Manifest(**{**{key: values[key] for key in _NEEDED}, "splits": splits}, split=values.get("split", {}))
 
 
 def refuse_or_clear(root: Path, overwrite: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,11 +12,14 @@ from typing import Any
 import numpy as np
 
 from gristmill.core.addresses import refuse_address
+from gristmill.core.arguments import PathLike as PathLike
+from gristmill.core.arguments import as_path, as_paths, as_whole, refuse
 from gristmill.core.errors import ConfigError, StoreError
-from gristmill.core.patterns import PathLike as PathLike
 from gristmill.core.patterns import expand_names, refuse_missing
+from gristmill.core.values import shown
 from gristmill.store.files import FileRow, Files, joined, make_files
 from gristmill.store.format import COMPRESSED_SUFFIX, IDX_HEADER, IdxHeader, check_dtype, read_idx_header
+from gristmill.store.headerless import find_dtype
 from gristmill.store.manifest import MANIFEST, SPLITS, read_manifest
 from gristmill.store.reader import Store, StoreFacts
 from gristmill.store.sharded_bin import DTYPE, METADATA, eos_of, read_metadata, shard_paths
@@ -35,17 +39,26 @@ def open_store(
 ) -> Store:
     """Open a store (`DIR/train`, `DIR/val`; DIR alone means its train) or foreign token files, reading no tokens.
 
-    A folder of raw shards with a `dataset_metadata.json` opens as a store does. A list is one store. `dtype` is needed
-    for headerless files, `eos` for documents of files without an `.idx`. `index_dir` is where pack indices live if not
-    beside the tokens.
+    A folder of raw shards with a `dataset_metadata.json` opens as a store does. A list is one store. `dtype` is for
+    headerless files whose bytes do not tell it, `eos` for documents of files without an `.idx`. `index_dir` is where
+    pack indices live if not beside the tokens.
     """
     refuse_address(index_dir)
-    paths = named_paths(path)
-    if isinstance(path, str | os.PathLike) and len(paths) == 1:
-        files, facts = _open_one(paths[0], dtype, eos)
-    else:
-        files, facts = _open_list(paths, dtype, eos)
-    return Store(files, replace(facts, index_dir=os.fspath(index_dir)) if index_dir else facts)
+    paths = named_paths(as_paths("path", path, "the path of a store or of token files, or a list of paths"))
+    eos = None if eos is None else as_whole("eos", eos, 0)
+    dtype = None if dtype is None else check_dtype(dtype).name
+    files, facts = _open_list(paths, dtype, eos) if len(paths) != 1 else _open_one(paths[0], dtype, eos)
+    place = None if index_dir is None else os.fspath(as_path("index_dir", index_dir))
+    return Store(files, replace(facts, index_dir=place))
+
+
+def as_store(name: str, value: Any) -> Store:
+    """A store that is open, or what `open_store` opens."""
+    if isinstance(value, Store):
+        return value
+    if isinstance(value, str | os.PathLike | list | tuple):
+        return open_store(value)
+    raise refuse(name, "an opened store, or what gm.open takes", value)
 
 
 def named_paths(given: PathLike | Sequence[PathLike]) -> list[Path]:
@@ -61,6 +74,7 @@ def named_paths(given: PathLike | Sequence[PathLike]) -> list[Path]:
 def _open_list(paths: list[Path], dtype: str | None, eos: int | None) -> Opened:
     if not paths:
         raise ConfigError("An empty list of files is no store.")
+    dtype = dtype or next(filter(None, map(_dtype_in_bytes, paths)), None)
     parts = [_open_one(path, dtype, eos) for path in paths]
     first = parts[0][1]
     for _, other in parts[1:]:
@@ -136,14 +150,11 @@ def open_split(root: Path, split: str) -> Store:
 
 def _open_split(root: Path, split: str) -> Opened:
     values = read_manifest(root)
-    try:
-        shards = values["splits"][split]["shards"]
-        rows = [_row(shard) for shard in shards]
-        facts = StoreFacts(
-            str(root / split), values["dtype"], values["eos"], True, "idx", tokenizer=str(root / TOKENIZER)
-        )
-    except (KeyError, TypeError) as error:
-        raise StoreError(f"{root / MANIFEST} is damaged: it lacks {error}.") from error
+    if split not in values["splits"]:
+        raise StoreError(f"{root / MANIFEST} is damaged: it has no split {split!r}.")
+    shards = values["splits"][split]["shards"]
+    rows = [_row(shard) for shard in shards]
+    facts = StoreFacts(str(root / split), values["dtype"], values["eos"], True, "idx", tokenizer=str(root / TOKENIZER))
     return make_files(root, rows), facts
 
 
@@ -162,14 +173,27 @@ def _open_file(path: Path, dtype: str | None, eos: int | None) -> Opened:
     _refuse_empty(path)
     with open(path, "rb") as file:
         head = file.read(LLM_C_HEADER)
-    magic = int.from_bytes(head[:4], "little")
-    if head[:6] == b"\x93NUMPY":
+    if head[:6] == np.lib.format.MAGIC_PREFIX:
         return _open_npy(path, dtype, eos)
-    if magic in LLM_C and len(head) == LLM_C_HEADER:
+    if int.from_bytes(head[:4], "little") in LLM_C and len(head) == LLM_C_HEADER:
         return _open_llm_c(path, head, eos)
-    if path.with_suffix(".idx").exists() and path.suffix == ".bin":
+    if _has_idx(path):
         return _open_megatron(path, dtype, eos)
     return _open_bare(path, dtype, eos)
+
+
+def _has_idx(path: Path) -> bool:
+    return path.suffix == ".bin" and path.with_suffix(".idx").exists()
+
+
+def _dtype_in_bytes(path: Path) -> str | None:
+    """The dtype of a file that only its bytes can tell it of."""
+    if not path.is_file() or not path.stat().st_size or path.suffix == ".idx" or _has_idx(path):
+        return None
+    with open(path, "rb") as file:
+        head = file.read(len(np.lib.format.MAGIC_PREFIX))
+    has_header = head == np.lib.format.MAGIC_PREFIX or int.from_bytes(head[:4], "little") in LLM_C
+    return None if has_header else find_dtype(path)
 
 
 def _foreign(path: Path, header: int, tokens: int, documents: int, facts: dict[str, Any]) -> Opened:
@@ -178,21 +202,34 @@ def _foreign(path: Path, header: int, tokens: int, documents: int, facts: dict[s
 
 
 def _open_npy(path: Path, dtype: str | None, eos: int | None) -> Opened:
+    shape, by_column, found, header = _npy_header(path)
+    check_dtype(found.str)
+    if dtype is not None and check_dtype(dtype) != found:
+        raise ConfigError(f"{path} says in its header that its dtype is {found}, not {dtype}.")
+    if by_column and len(shape) > 1:
+        raise ConfigError(f"{path} is stored by columns: its tokens are not a stream.")
+    count = math.prod(shape)
+    size = path.stat().st_size
+    if size != header + count * found.itemsize:
+        expected = header + count * found.itemsize
+        raise StoreError(f"{path} has {size:,} bytes, {expected:,} were expected: it was cut off; restore it.")
+    return _foreign(path, header, count, -1, {"dtype": found.name, "eos": eos, "boundary": _by_eos(eos)})
+
+
+def _npy_header(path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    """Shape, whether by columns, dtype, and the bytes before the first token."""
     try:
         with open(path, "rb") as file:
             version = np.lib.format.read_magic(file)
             read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
             shape, by_column, found = read(file)
-            header = file.tell()
-    except ValueError as error:
+            if any(not isinstance(size, int) or size < 0 for size in shape):
+                raise ValueError(f"shape is not valid: {shown(shape)}")
+            return shape, by_column, found, file.tell()
+    except OSError:
+        raise
+    except Exception as error:  # the header is a Python expression, and its reader raises whatever Python's own does
         raise StoreError(f"{path} begins as a .npy file, but its header is damaged: {error}.") from error
-    check_dtype(found.str)
-    if dtype is not None and np.dtype(dtype) != found:
-        raise ConfigError(f"{path} says in its header that its dtype is {found}, not {dtype}.")
-    if by_column and len(shape) > 1:
-        raise ConfigError(f"{path} is stored by columns: its tokens are not a stream.")
-    count = int(np.prod(shape))
-    return _foreign(path, header, count, -1, {"dtype": found.name, "eos": eos, "boundary": _by_eos(eos)})
 
 
 def _open_llm_c(path: Path, head: bytes, eos: int | None) -> Opened:
@@ -230,9 +267,11 @@ def _indexed_bytes(idx: Path, header: IdxHeader) -> int:
 
 
 def _open_bare(path: Path, dtype: str | None, eos: int | None) -> Opened:
+    dtype = dtype or find_dtype(path)
     if dtype is None:
         raise ConfigError(
-            f'{path} has no header that tells its dtype: say dtype="uint16", or what it is.',
+            f'{path} has no header that tells its dtype, and its bytes do not tell it: say dtype="uint16", "int32" or '
+            "what it is.",
             arguments="dtype",
         )
     found = check_dtype(dtype)

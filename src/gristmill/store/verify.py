@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gristmill.core.addresses import refuse_address
+from gristmill.core.arguments import PathLike, as_path
 from gristmill.core.errors import ConfigError, StoreError
+from gristmill.core.progress import Progress, Shown, shown
 from gristmill.store.documents import DOCS_SUFFIX, IDS_SUFFIX
 from gristmill.store.files import FileRow, Ints, make_files
 from gristmill.store.format import IDX_HEADER, SUM_BLOCK, beside, block_sums, hash_ids, read_idx_header, write_ids
@@ -32,19 +33,33 @@ class Verdict:
     documents: int = 0
     faults: list[str] = field(default_factory=list)
 
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is wrong; the verdict itself counts as true then, as in `assert gm.verify(path)`."""
+        return not self.faults
 
-def verify(path: Path, progress: Callable[[int], None] = lambda tokens: None) -> Verdict:
-    """Check a whole store, or one split of it; `progress` is told the tokens of each shard that is done."""
-    root, splits = _target(path)
+    def __bool__(self) -> bool:
+        return self.whole
+
+
+def verify(path: PathLike, *, progress: Shown = None) -> Verdict:
+    """Check every checksum, count and boundary of a store, or of one split: faults are listed, not raised."""
+    root, splits = _target(as_path("path", path))
     manifest = load_manifest(root)
+    with shown(progress) as told:
+        return _verify(root, [entry for split in splits for entry in manifest.splits.get(split, [])], manifest, told)
+
+
+def _verify(root: Path, entries: list[ShardEntry], manifest: Manifest, progress: Progress) -> Verdict:
     verdict = Verdict()
-    for split in splits:
-        for entry in manifest.splits.get(split, []):
-            verdict.faults += _shard_faults(root, entry, manifest)
-            verdict.shards += 1
-            verdict.tokens += entry.tokens
-            verdict.documents += entry.documents
-            progress(entry.tokens)
+    itemsize = np.dtype(manifest.dtype).itemsize
+    progress.start("verifying", itemsize * sum(entry.tokens for entry in entries))
+    for entry in entries:
+        verdict.faults += _shard_faults(root, entry, manifest)
+        verdict.shards += 1
+        verdict.tokens += entry.tokens
+        verdict.documents += entry.documents
+        progress.advance(itemsize * entry.tokens)
     return verdict
 
 

@@ -1,0 +1,98 @@
+"""What callers hand in: the easy spellings made plain, and a wrong kind a sentence that names the argument.
+
+as_paths("paths", "a.bin")              # [Path("a.bin")]
+as_whole("seq_len", None)               # ConfigError: seq_len must be a whole number above 0, not None.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from gristmill.core.errors import ConfigError, did_you_mean
+from gristmill.core.values import shown
+
+T = TypeVar("T")
+PathLike = str | os.PathLike[str]
+
+
+def refuse(name: str, wanted: str, value: Any) -> ConfigError:
+    """The error for an argument that is not what it must be."""
+    return ConfigError(f"{name} must be {wanted}, not {shown(value)}.", arguments=name)
+
+
+def as_whole(name: str, value: Any, least: int = 1) -> int:
+    """A whole number, NumPy's too, of at least `least`."""
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or number < least:
+        raise refuse(name, f"a whole number above {least - 1}" if least else "a whole number of 0 or more", value)
+    return number
+
+
+def as_flag(name: str, value: Any) -> bool:
+    """True or False: a text such as "no" would count as yes."""
+    if not isinstance(value, bool):
+        raise refuse(name, "True or False", value)
+    return value
+
+
+def as_text(name: str, value: Any, wanted: str = "text") -> str:
+    """A string that is not empty."""
+    if not isinstance(value, str) or not value:
+        raise refuse(name, wanted, value)
+    return value
+
+
+def as_choice(name: str, value: Any, known: Sequence[str]) -> str:
+    """One of a few words; a misspelt one is told the nearest."""
+    if not isinstance(value, str):
+        raise refuse(name, " or ".join(map(repr, known)), value)
+    if value not in known:
+        raise ConfigError(f"{name}={value!r} is not known{did_you_mean(value, known)}.", arguments=name)
+    return value
+
+
+def as_path(name: str, value: Any, wanted: str = "a path") -> Path:
+    """A file or a folder by its name."""
+    if not isinstance(value, str | os.PathLike) or not isinstance(os.fspath(value), str) or not os.fspath(value):
+        raise refuse(name, wanted, value)
+    if "\0" in os.fspath(value):
+        raise refuse(name, f"{wanted} without a NUL character", value)
+    return Path(value)
+
+
+def as_paths(name: str, value: Any, wanted: str = "a path or a list of paths") -> list[Path]:
+    """One path, or several."""
+    if isinstance(value, str | os.PathLike):
+        return [as_path(name, value, wanted)]
+    if not isinstance(value, Sequence) or isinstance(value, bytes):
+        raise refuse(name, wanted, value)
+    return [as_path(f"Each of {name}", path) for path in value]
+
+
+def as_names(name: str, value: Any, wanted: str = "a name or a list of names") -> tuple[str, ...]:
+    """One name, or several."""
+    names = (value,) if isinstance(value, str) else value
+    if not isinstance(names, Sequence | set | frozenset) or not all(isinstance(each, str) for each in names):
+        raise refuse(name, wanted, value)
+    return tuple(names)
+
+
+def as_mapping(name: str, value: Any, wanted: str) -> dict[str, Any]:
+    """A mapping of names to anything."""
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise refuse(name, wanted, value)
+    return dict(value)
+
+
+def as_kind(name: str, value: Any, kind: type[T], wanted: str) -> T:
+    """An object of a class of ours."""
+    if not isinstance(value, kind):
+        raise refuse(name, wanted, value)
+    return value
