@@ -13,9 +13,10 @@ from typing import Any
 
 from gristmill.cli_files import add_export, add_import, add_index, add_join
 from gristmill.cli_look import add_dropped, add_inspect, add_verify
-from gristmill.cli_options import command, foreign_options, option_name
+from gristmill.cli_options import command, foreign_options, number, option_name
 from gristmill.cli_prepare import add_init, add_prepare, add_train_tokenizer
 from gristmill.core.errors import ConfigError, GristmillError, did_you_mean
+from gristmill.core.values import Positive, Seconds
 from gristmill.core.version import version
 
 
@@ -31,6 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     try:
         _refuse_unknown(chosen.parser, unknown)
+        _refuse_empty(chosen)
         code = int(chosen.run(chosen) or 0)
         sys.stdout.flush()
         return code
@@ -52,6 +54,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         place = f" ({error.filename})" if error.filename else ""
         print(f"gristmill: The machine failed: {error.strerror}{place}. Mend that and run again.", file=sys.stderr)
         return 1
+
+
+def _refuse_empty(chosen: argparse.Namespace) -> None:
+    """An option that is given nothing ("$UNSET") is a mistake, never a default."""
+    for action in chosen.parser._actions:
+        if getattr(chosen, action.dest, None) == "" and action.default != "":
+            raise ConfigError(f"{action.option_strings[-1] if action.option_strings else action.metavar} is empty.")
 
 
 def _refuse_unknown(parser: argparse.ArgumentParser, unknown: list[str]) -> None:
@@ -112,6 +121,7 @@ class _Parser(argparse.ArgumentParser):
         if wrong:
             known = wrong[2].replace("'", "").split(", ")
             message = f"There is no command {wrong[1]!r}{did_you_mean(wrong[1], known)}"
+        message = re.sub(r"^argument (\S+): must be ", r"\1 must be ", message)
         print(f"gristmill: {message[:1].upper()}{message[1:]}. See `{self.prog} --help`.", file=sys.stderr)
         raise SystemExit(2)
 
@@ -145,14 +155,22 @@ def _bench(commands: Any) -> None:
         "data/corpus --seq-len 2048 --batch-size 64",
     )  # fmt: skip
     parser.add_argument("paths", nargs="+", metavar="PATH", help="A store, or token files.")
-    parser.add_argument("--seq-len", type=int, default=2048, metavar="N", help="Tokens a sequence; 2,048 by default.")
-    parser.add_argument("--batch-size", type=int, default=64, metavar="N", help="Sequences a batch; 64 by default.")
+    parser.add_argument(
+        "--seq-len", type=number(Positive), default=2048, metavar="N", help="Tokens a sequence; 2,048 by default."
+    )
+    parser.add_argument(
+        "--batch-size", type=number(Positive), default=64, metavar="N", help="Sequences a batch; 64 by default."
+    )
     parser.add_argument("--cut", default="chunk", help="How sequences are cut: chunk (the default), pack, pad, window.")
     parser.add_argument(
         "--keys", default="", metavar="K,K", help="More arrays to make: labels, doc_ids, position_ids, cu_seqlens."
     )
     parser.add_argument(
-        "--seconds", type=float, default=3.0, metavar="X", help="How long each number of threads is measured; 3 s."
+        "--seconds",
+        type=number(Seconds),
+        default=3.0,
+        metavar="X",
+        help="How long each number of threads is measured; 3 s.",
     )
     foreign_options(parser)
 

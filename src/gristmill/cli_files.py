@@ -6,8 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from gristmill.cli_options import command, foreign_options, progress_bar
+from gristmill.cli_options import command, foreign_options, number, progress_bar
 from gristmill.core.errors import ConfigError
+from gristmill.core.values import Count, Positive
 
 
 def add_index(commands: Any) -> None:
@@ -19,7 +20,9 @@ def add_index(commands: Any) -> None:
         "data/corpus/train --seq-len 2048", "tokens.bin --dtype uint16 --eos 50256",
     )  # fmt: skip
     parser.add_argument("paths", nargs="+", metavar="PATH", help="A split of a store, or token files.")
-    parser.add_argument("--seq-len", type=int, metavar="N", help="Build the pack index for windows of this length.")
+    parser.add_argument(
+        "--seq-len", type=number(Positive), metavar="N", help="Build the pack index for windows of this length."
+    )
     foreign_options(parser)
     parser.add_argument("--index-dir", metavar="DIR", help="Where pack indexes lie, if not beside the tokens.")
     parser.add_argument("--force", action="store_true", help="Build again what is there.")
@@ -99,7 +102,9 @@ def add_import(commands: Any) -> None:
     )
     parser.add_argument("--out", required=True, metavar="DIR", help="The folder of the new store.")
     parser.add_argument("--tokenizer", required=True, metavar="NAME", help="The tokenizer that made the tokens.")
-    parser.add_argument("--eos", type=int, metavar="ID", help="What ends a document, if not the tokenizer's own EOS.")
+    parser.add_argument(
+        "--eos", type=number(Count), metavar="ID", help="What ends a document, if not the tokenizer's own EOS."
+    )
     parser.add_argument("--dtype", help="The type of files without a header: uint16, uint32, ...")
     parser.add_argument(
         "--boundaries",

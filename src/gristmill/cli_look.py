@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gristmill.cli_options import command, foreign_options, progress_bar
+from gristmill.cli_options import command, foreign_options, number, progress_bar
 from gristmill.core.addresses import refuse_address
 from gristmill.core.errors import ConfigError
+from gristmill.core.values import Count, Positive
 
 if TYPE_CHECKING:
     pass
@@ -28,8 +29,12 @@ def add_inspect(commands: Any) -> None:
         "a checkpoint."
     )  # fmt: skip
     parser.add_argument("--doc", metavar="ID", help="Show a document: where a store has it, or when a plan serves it.")
-    parser.add_argument("--step", type=int, metavar="N", help="Show which documents are in this step of a plan.")
-    parser.add_argument("--until", type=int, metavar="N", help="Look this far into a plan; by default to its end.")
+    parser.add_argument(
+        "--step", type=number(Count), metavar="N", help="Show which documents are in this step of a plan."
+    )
+    parser.add_argument(
+        "--until", type=number(Positive), metavar="N", help="Look this far into a plan; by default to its end."
+    )
     parser.add_argument("--plan", metavar="FILE", help="Check that a checkpoint belongs to this plan.")
     foreign_options(parser)
 
@@ -79,7 +84,7 @@ def add_dropped(commands: Any) -> None:
     parser.add_argument("--reason", metavar="R", help="Show only what went for this reason.")
     parser.add_argument("--source", metavar="S", help="Show only what went from this source.")
     parser.add_argument(
-        "--examples", type=int, metavar="N",
+        "--examples", type=number(Positive), metavar="N",
         help="Show so many of each reason; 1 by default, and 3 where a rule, reason or source is named.",
     )  # fmt: skip
 

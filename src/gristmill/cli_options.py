@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import textwrap
+import typing
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+from gristmill.core.values import Count, fits, spelt
 
 if TYPE_CHECKING:
     from gristmill.core.bar import Bar
@@ -29,11 +32,29 @@ def command(
     return parser
 
 
+def number(kind: Any) -> Callable[[str], Any]:
+    """What turns an option's text into a number of a kind (`Positive`, `Count`), or says which numbers it takes."""
+
+    def parsed(text: str) -> Any:
+        try:
+            value = typing.get_args(kind)[0](text)
+        except ValueError:
+            value = text
+        if not fits(value, kind):
+            raise argparse.ArgumentTypeError(f"must be {spelt(kind)}, not {text!r}")
+        return value
+
+    return parsed
+
+
 def foreign_options(parser: argparse.ArgumentParser) -> None:
     """What cannot be known of a bare token file."""
     parser.add_argument("--dtype", help="The type of token files without a header: uint16, uint32, ...")
     parser.add_argument(
-        "--eos", type=int, metavar="ID", help="The token that ends a document in token files without an index."
+        "--eos",
+        type=number(Count),
+        metavar="ID",
+        help="The token that ends a document in token files without an index.",
     )
 
 

@@ -8,9 +8,10 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gristmill.cli_options import command, option_name, progress_bar
+from gristmill.cli_options import command, number, option_name, progress_bar
 from gristmill.core.addresses import refuse_address
 from gristmill.core.errors import ConfigError, did_you_mean
+from gristmill.core.values import Count, Positive, Seed, Share
 
 if TYPE_CHECKING:
     from gristmill.recipe import Recipe
@@ -64,13 +65,19 @@ def _add_recipe_options(parser: argparse._ArgumentGroup) -> None:
         "--tokenizer", "--tokenization", metavar="NAME",
         help="One of byte, gpt2, a tiktoken name, a tokenizer.json or a hub name; gpt2 by default.",
     )  # fmt: skip
-    parser.add_argument("--eos", type=int, metavar="ID", help="The EOS id, where the tokenizer does not tell it.")
     parser.add_argument(
-        "--tokens-per-shard", type=int, metavar="N", help="A shard holds this many at most; 100,000,000."
+        "--eos", type=number(Count), metavar="ID", help="The EOS id, where the tokenizer does not tell it."
     )
-    parser.add_argument("--val-fraction", type=float, metavar="X", help="Hold this share out as val; 0.005 by default.")
+    parser.add_argument(
+        "--tokens-per-shard", type=number(Positive), metavar="N", help="A shard holds this many at most; 100,000,000."
+    )
+    parser.add_argument(
+        "--val-fraction", type=number(Share), metavar="X", help="Hold this share out as val; 0.005 by default."
+    )
     parser.add_argument("--compression", choices=("none", "zstd"), help="Compress the tokens, or not (the default).")
-    parser.add_argument("--seed", type=int, metavar="N", help="It decides the split into train and val, and --shuffle.")
+    parser.add_argument(
+        "--seed", type=number(Seed), metavar="N", help="It decides the split into train and val, and --shuffle."
+    )
     parser.add_argument("--shuffle", action="store_const", const=True, help="Shuffle the documents of the store.")
     parser.add_argument("--no-normalize", action="store_true", help="Keep the text as it is.")
     parser.add_argument(
@@ -107,7 +114,7 @@ def _add_source_options(parser: argparse._ArgumentGroup) -> None:
 
 def _add_run_options(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument(
-        "--workers", type=int, metavar="N", help="Work in so many processes; as many as cores by default."
+        "--workers", type=number(Positive), metavar="N", help="Work in so many processes; as many as cores by default."
     )
     parser.add_argument(
         "--memory", metavar="SIZE", help="Use so much for the whole run, and spill the rest to disk; 4GB by default."
@@ -121,11 +128,14 @@ def _add_run_options(parser: argparse._ArgumentGroup) -> None:
     )
     parser.add_argument("--dry-run", action="store_true", help="Print the plan and an estimate, and write nothing.")
     parser.add_argument(
-        "--sample", type=int, metavar="N", help="Judge N documents by each rule, alone and together; write nothing."
+        "--sample",
+        type=number(Positive),
+        metavar="N",
+        help="Judge N documents by each rule, alone and together; write nothing.",
     )
     parser.add_argument(
         "--pack",
-        type=int,
+        type=number(Positive),
         action="append",
         default=[],
         metavar="SEQ_LEN",
@@ -159,7 +169,12 @@ def _look_ahead(recipe: Recipe, chosen: argparse.Namespace) -> None:
     from gristmill.show.forecast import show_forecast
 
     with progress_bar(chosen) as bar:
-        forecast = dry_run(recipe, sample=chosen.sample or _SAMPLE, progress=bar, options=_run_options(chosen))
+        forecast = dry_run(
+            recipe,
+            sample=_SAMPLE if chosen.sample is None else chosen.sample,
+            progress=bar,
+            options=_run_options(chosen),
+        )
     show_forecast(forecast, chosen.json)
 
 
@@ -283,7 +298,9 @@ def add_train_tokenizer(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument("inputs", nargs="+", metavar="INPUT", help="Files, folders or patterns, as for prepare.")
     parser.add_argument("--out", required=True, metavar="FILE", help="The tokenizer.json to write.")
-    parser.add_argument("--vocab-size", type=int, default=32_000, metavar="N", help="Ids in all; 32,000 by default.")
+    parser.add_argument(
+        "--vocab-size", type=number(Positive), default=32_000, metavar="N", help="Ids in all; 32,000 by default."
+    )
     parser.add_argument("--limit", default="1GB", metavar="SIZE", help="Text to learn from, at most; 1GB by default.")
     parser.add_argument(
         "--text-field", dest="text", metavar="KEY", help="The text stands under this key or column; `text` by default."

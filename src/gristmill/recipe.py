@@ -140,7 +140,7 @@ class Recipe:
     dedup: Annotated[Sequence[Dedup], OWN] = field(default_factory=lambda: (Exact(),))
     decontaminate: DecontaminateOptions | None = None
     tokenizer: str = "gpt2"
-    eos: int | None = None
+    eos: Count | None = None
     mix: MixOptions | None = None
     shuffle: bool = False
     store: StoreOptions = field(default_factory=StoreOptions)
@@ -176,9 +176,25 @@ class Recipe:
         kinds = [rule.name for rule in self.dedup]
         if len(set(kinds)) < len(kinds):
             raise ConfigError(f"dedup names a rule twice: {', '.join(kinds)}.")
-        for name in self.mix.weights if self.mix else ():
+        if self.mix:
+            self._check_mix(names, self.mix.weights)
+        self._check_columns()
+
+    def _check_mix(self, names: Sequence[str], weights: Mapping[str, float]) -> None:
+        """Every weight is a source's, and every source has one."""
+        for name in weights:
             if name not in names:
                 raise ConfigError(f"The mix weighs {name!r}, which is no source{did_you_mean(name, names)}.")
+        for name in names:
+            if name not in weights:
+                raise ConfigError(f"The mix says nothing of source {name!r}: give it a weight, 0 to leave it out.")
+
+    def _check_columns(self) -> None:
+        """What a rule reads of a document beside its text must be carried by some source."""
+        for rule in self.filters:
+            column = getattr(rule, "field", None)
+            if isinstance(column, str) and column not in ("id", "path", "source", *self.fields):
+                raise ConfigError(f"filter {rule.name}: no source carries the field {column!r}: add it to its fields.")
 
     @property
     def fields(self) -> tuple[str, ...]:

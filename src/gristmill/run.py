@@ -48,6 +48,7 @@ _OWN_FILES = (MANIFEST, TOKENIZER, "inputs.parquet", "run.json", "report.html", 
 _OWN_PREFIXES = ("shard-", "pack-")
 # Below this much input a pool of processes takes longer to start than it saves.
 _SMALL_INPUT = 32 << 20
+_LEAST_MEMORY = "256MB"
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,11 @@ class RunOptions:
     def __post_init__(self) -> None:
         if self.workers is not None:
             as_whole("workers", self.workers)
-        parse_size(self.memory, "memory")
+        if parse_size(self.memory, "memory") < parse_size(_LEAST_MEMORY, "memory"):
+            raise ConfigError(
+                f"memory must be {_LEAST_MEMORY} at least, not {self.memory!r} (a number alone counts bytes).",
+                arguments="memory",
+            )
         refuse_address(self.work, self.save_index)
 
 
@@ -99,9 +104,11 @@ def _run_options(options: RunOptions | Mapping[str, Any] | None) -> RunOptions:
 
 def _prepare(recipe: Recipe, overwrite: bool, progress: Progress, options: RunOptions) -> Manifest:
     from gristmill.stages.curate import Curation, warm
+    from gristmill.stages.readiness import check_ready
     from gristmill.tokenize.tokenizer import load_tokenizer
 
     root = Path(recipe.out)
+    check_ready(recipe, Path(options.work or root / WORK), options.save_index)
     files = _inputs(root, recipe, progress)
     units = cut_units(files, {source.name: source.layout for source in recipe.sources})
     began = time.time()
@@ -154,8 +161,10 @@ def dry_run(
 def _dry_run(recipe: Recipe, sample: int, progress: Progress, options: RunOptions) -> dict[str, Any]:
     from gristmill.stages.evaluations import curation_of
     from gristmill.stages.preview import forecast, preview
+    from gristmill.stages.readiness import check_ready
     from gristmill.tokenize.tokenizer import load_tokenizer
 
+    check_ready(recipe, Path(options.work or Path(recipe.out) / WORK), options.save_index)
     files = _inputs(Path(recipe.out), recipe, progress)
     units = cut_units(files, {source.name: source.layout for source in recipe.sources})
     tokenizer = load_tokenizer(recipe.tokenizer, eos=recipe.eos)
@@ -180,6 +189,8 @@ def train_tokenizer(
 
     refuse_address(out)
     layout, place, most = Format(text=as_text("text", text)), as_path("out", out), parse_size(limit, "limit")
+    if most < 1:
+        raise ConfigError(f"limit must be a size above 0, not {limit!r}.", arguments="limit")
     vocab_size, overwrite = as_whole("vocab_size", vocab_size), as_flag("overwrite", overwrite)
     units = cut_units(expand("text", [str(path) for path in as_paths("inputs", inputs)]), {"text": layout})
     with shown(progress) as told:

@@ -94,7 +94,10 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "an unknown tokenizer": (["raw", "--out", "o", "--tokenizer", "gpt-2"], "did you mean 'gpt2'"),
     "a fraction above 1": (["raw", "--out", "o", "--val-fraction", "2"], "--val-fraction"),
     "shards of nothing": (["raw", "--out", "o", "--tokens-per-shard", "0"], "--tokens-per-shard"),
-    "text for a number": (["raw", "--out", "o", "--tokens-per-shard", "many"], "invalid int value"),
+    "text for a number": (
+        ["raw", "--out", "o", "--tokens-per-shard", "many"],
+        "must be a whole number of 1 or more, not 'many'",
+    ),
     "a file as output": (["raw", "--out", "raw/a.txt", "--tokenizer", "byte"], "is a file"),
     "invalid UTF-8": (["bad.txt", "--out", "o", "--tokenizer", "byte"], "bad.txt is not UTF-8: byte 1"),
     "a broken line": (["bad.jsonl", "--out", "o", "--tokenizer", "byte"], "bad.jsonl, line 2 is not JSON"),

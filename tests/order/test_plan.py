@@ -29,6 +29,7 @@ def plan_of(stores, weights=None, options=None, **changes):
         ({"web": 1.5, "code": -0.5}, "below zero"),
         ({"web": "much", "code": 0.3}, "not a number"),
         ({"web": 0.7, "coed": 0.3}, "did you mean 'code'"),
+        ({"web": 1}, "say nothing of source 'code'"),
     ],
 )
 def test_weights_that_cannot_be_are_refused(stores, weights, message):
@@ -97,10 +98,10 @@ def test_a_source_that_would_run_out_is_refused_before_training_with_its_step(st
     ):
         plan_of(stores, {"web": 0.2, "code": 0.8}, options={"max_epochs": {"code": 1}})
     samples = stores["code"].num_tokens // 16
-    allowed = plan_of(stores, {"code": 1}, options={"max_epochs": 1}, batch_size=1, steps=samples)
+    allowed = plan_of(stores, {"web": 0, "code": 1}, options={"max_epochs": 1}, batch_size=1, steps=samples)
     assert allowed.forecast().sources[1].epochs == 1
     with pytest.raises(gm.ConfigError, match=f"runs out at step {samples}"):
-        plan_of(stores, {"code": 1}, options={"max_epochs": 1}, batch_size=1, steps=samples + 1)
+        plan_of(stores, {"web": 0, "code": 1}, options={"max_epochs": 1}, batch_size=1, steps=samples + 1)
 
 
 def test_one_source_without_steps_is_one_pass(stores):

@@ -14,10 +14,13 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from torch.utils.data import DataLoader, Sampler
-from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
-from transformers import default_data_collator as stack_rows
-from transformers.trainer_callback import ExportableState
+from gristmill.core.extras import extra
+
+with extra("hf", __name__):
+    from torch.utils.data import DataLoader, Sampler
+    from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+    from transformers import default_data_collator as stack_rows
+    from transformers.trainer_callback import ExportableState
 
 from gristmill.adapters.parcel import Tensors
 from gristmill.adapters.passes import extended

@@ -18,6 +18,7 @@ from typing import Any
 from gristmill.adapters.arrow_dataset import ArrowIterableDataset
 from gristmill.adapters.arrow_files import ArrowFile, Piece, count_rows
 from gristmill.core.errors import ConfigError
+from gristmill.core.extras import extra
 from gristmill.core.hashing import fingerprint
 from gristmill.core.paths import write_atomic
 from gristmill.core.patterns import expand_braces
@@ -158,10 +159,8 @@ def _make_index(arguments: Mapping[str, Any], num_proc: int | None, sources: str
 
 
 def _load(arguments: Mapping[str, Any], num_proc: int | None) -> Any:
-    try:
+    with extra("hf", "The first load of a data set"):
         from datasets import Dataset, load_dataset
-    except ImportError as error:
-        raise ConfigError("The first load needs Hugging Face's datasets: pip install 'gristmill[hf]'.") from error
     try:
         dataset = load_dataset(**arguments, num_proc=num_proc)
     except (OSError, ValueError, StopIteration) as error:

@@ -11,7 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from lightning import LightningDataModule, Trainer
+from gristmill.core.extras import extra
+
+with extra("lightning", __name__):
+    from lightning import LightningDataModule, Trainer
 
 from gristmill.adapters.local_files import ENDLESS
 from gristmill.adapters.parcel import Tensors

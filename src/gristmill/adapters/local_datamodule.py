@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from lightning import LightningDataModule
-from torch.utils.data import DataLoader
+from gristmill.core.extras import extra
+
+with extra("lightning", __name__):
+    from lightning import LightningDataModule
+    from torch.utils.data import DataLoader
 
 from gristmill.adapters.local_files import Paths, ResumableDataLoader, Sample, create_dataloaders
 

@@ -13,8 +13,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import torch
-from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
+
+from gristmill.core.extras import extra
+
+with extra("torch", __name__):
+    import torch
+    from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 
 from gristmill.adapters.torch import data_parallel_rank
 from gristmill.core.errors import ConfigError

@@ -17,10 +17,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import torch
-from olmo_core.data import DataCollator
-from olmo_core.data.data_loader import TextDataLoaderBase
-from olmo_core.distributed.utils import get_rank, get_world_size
+
+from gristmill.core.extras import extra
+
+with extra("olmo", __name__):
+    import torch
+    from olmo_core.data import DataCollator
+    from olmo_core.data.data_loader import TextDataLoaderBase
+    from olmo_core.distributed.utils import get_rank, get_world_size
 
 from gristmill.core.errors import ConfigError, StateError
 from gristmill.loader.batch import Batch

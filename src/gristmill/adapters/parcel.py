@@ -12,8 +12,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch.utils.data import get_worker_info
+
+from gristmill.core.extras import extra
+
+with extra("torch", __name__):
+    import torch
+    from torch.utils.data import get_worker_info
 
 from gristmill.loader.buffers import Buffers
 

@@ -19,7 +19,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
+
+from gristmill.core.extras import extra
+
+with extra("torch", __name__):
+    import torch
 
 from gristmill.adapters.local_files import ENDLESS
 from gristmill.adapters.torch import Tensors, TorchLoader, data_parallel_rank

@@ -16,9 +16,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import distributed
-from torch.utils.data import Dataset, IterableDataset, get_worker_info
+
+from gristmill.core.extras import extra
+
+with extra("torch", __name__):
+    import torch
+    from torch import distributed
+    from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 from gristmill.adapters.parcel import Tensors as Tensors
 from gristmill.adapters.parcel import sendable

@@ -30,6 +30,19 @@ def _is_needed(field: dataclasses.Field[Any]) -> bool:
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
+def check_fields(options: Any, where: str) -> None:
+    """Refuse values of another kind than their fields say, in options that were made by hand too."""
+    check_kinds(vars(options), kinds_of(options.__class__), where)
+
+
+def check_order(options: Any, where: str, *pairs: tuple[str, str]) -> None:
+    """Refuse a least that is above its most: nothing would stay."""
+    for least, most in pairs:
+        low, high = getattr(options, least), getattr(options, most)
+        if low is not None and high is not None and low > high:
+            raise ConfigError(f"{where}: {most} ({high}) is below {least} ({low}): nothing would stay.")
+
+
 def content(options: Any) -> dict[str, Any]:
     """The options as a JSON value, for fingerprints and manifests."""
     made: dict[str, Any] = dataclasses.asdict(options)

@@ -37,6 +37,13 @@ class Within:
     least: float
     most: float
 
+    @property
+    def spelt(self) -> str:
+        """In a user's words; a bound that only the width of numbers asks for is not one that a user meets."""
+        if self.most < 2**60:
+            return f" from {self.least:,} to {self.most:,}"
+        return f" of {self.least:,} or more" if self.least > -(2**60) else ""
+
 
 # Marks a field whose owner checks its values, in words of its own.
 OWN = "checked by its owner"
@@ -44,6 +51,10 @@ OWN = "checked by its owner"
 Seed = Annotated[int, Within(-(2**64), 2**64)]
 # What is counted through as 64 bits of a signed number, with room to add and multiply.
 Count = Annotated[int, Within(0, 2**60)]
+Positive = Annotated[int, Within(1, 2**60)]
+Share = Annotated[float, Within(0, 1)]
+Amount = Annotated[float, Within(0, 2**60)]
+Seconds = Annotated[float, Within(0.01, 86_400)]
 
 
 def shown(value: Any) -> str:
@@ -148,8 +159,8 @@ def spelt(kind: Any) -> str:
     """A kind in a user's words."""
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
     if origin is Annotated:
-        bounds = [f"{bound.least:,} to {bound.most:,}" for bound in parts[1:] if isinstance(bound, Within)]
-        return f"{spelt(parts[0])} from {' and '.join(bounds)}" if bounds else spelt(parts[0])
+        bounds = [bound.spelt for bound in parts[1:] if isinstance(bound, Within)]
+        return "".join([spelt(parts[0]), *bounds])
     if origin in (typing.Union, types.UnionType):
         return " or ".join(dict.fromkeys(map(spelt, parts)))
     if origin is Literal:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gristmill.core.errors import ConfigError, did_you_mean
+from gristmill.core.extras import require
 from gristmill.curate.clean_table import CHANGES, REMOVED, REPLACED, Form, Table, make_pairs, make_table
 from gristmill.curate.documents import Documents, Ints, Mask
 from gristmill.curate.redact import Variant, check_redaction, redact
@@ -54,6 +55,8 @@ class CleanOptions:
         for name in ("control", "whitespace", "line_ends", "ftfy"):
             if not isinstance(getattr(self, name), bool):
                 raise ConfigError(f"clean's {name} is true or false, not {getattr(self, name)!r}.")
+        if self.ftfy:
+            require("ftfy", "clean: {ftfy: true}")
         object.__setattr__(self, "redact", check_redaction(self.redact, self.redact_variant))
 
     def versions(self) -> dict[str, str]:
@@ -185,10 +188,8 @@ def fix_encoding(text: str) -> str:
 
 @cache
 def _ftfy() -> tuple[Any, Any]:
-    try:
-        import ftfy
-    except ImportError as error:
-        raise ConfigError("clean's ftfy needs the package ftfy: pip install 'gristmill[ftfy]'.") from error
+    import ftfy
+
     others = ("unescape_html", "remove_terminal_escapes", "fix_latin_ligatures", "fix_character_width", "uncurl_quotes")
     off = dict.fromkeys((*others, "fix_line_breaks", "fix_surrogates", "remove_control_chars"), False)
     return ftfy, ftfy.TextFixerConfig(**off, normalization=None, explain=False)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from gristmill.core.errors import ConfigError
+from gristmill.core.extras import extra
 from gristmill.curate import chunk_kernels as kernels
 from gristmill.curate.characters import characters
 from gristmill.curate.chunk_tokenizer import MAX_CHARS
@@ -62,13 +62,8 @@ def _without_torch() -> Iterator[None]:
 
 
 def _english() -> Any:
-    try:
-        with _without_torch():
-            import spacy
-    except ImportError:
-        raise ConfigError(
-            "The word splitter 'spacy' (variant: datatrove) needs spaCy: pip install 'gristmill[spacy]'."
-        ) from None
+    with extra("spacy", "The word splitter 'spacy'"), _without_torch():
+        import spacy
     english = spacy.blank("en")
     english.add_pipe("sentencizer")
     # What spaCy notes of each new word (its shape, whether it is a number) takes half of its time and is not used.

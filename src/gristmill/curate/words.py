@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gristmill.core.errors import ConfigError, did_you_mean
+from gristmill.core.extras import require
 from gristmill.curate.documents import Documents, Ints
 
 # Flags of a word: it has an alphabetic character; it has a character outside of datatrove's PUNCTUATION_SET; it may
@@ -53,6 +54,12 @@ class Words:
         spans = list(zip(self.offsets[first].tolist(), self.offsets[last + 1].tolist(), strict=True))
         taken = (np.concatenate([column[begin:end] for begin, end in [(0, 0), *spans]]) for column in self.columns)
         return Words(np.concatenate(([0], np.cumsum(self.counts[rows]))), *taken)
+
+
+def require_splitter(splitter: str, by: str) -> None:
+    """Refuse a splitter whose library is not installed."""
+    if splitter == "spacy":
+        require("spacy", by)
 
 
 def splitter_versions(splitter: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ moves on to its next block of units; where it restarts, to its next epoch; what 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -112,6 +112,16 @@ def settings(
     for phase in options.phases:
         made.append(_next_setting(made[-1], phase, sources, options.cut))
     return made
+
+
+def check_all_weighed(sources: tuple[Source, ...], made: Sequence[Setting]) -> None:
+    """Refuse a source that no weights speak of; one that begins later has its first weight in a phase."""
+    named = {name for setting in made for name in setting.weights or ()}
+    for source in sources if made[0].weights is not None else ():
+        if source.name not in named:
+            raise ConfigError(
+                f"The weights say nothing of source {source.name!r}: give it one, 0 to leave it out for now."
+            )
 
 
 def _next_setting(last: Setting, phase: Phase, sources: tuple[Source, ...], cut: str) -> Setting:

@@ -27,7 +27,7 @@ from gristmill.order.forecast import Forecast, forecast
 from gristmill.order.mix import weight_text
 from gristmill.order.options import MOST, PlanOptions, check_positive
 from gristmill.order.permute import Ints
-from gristmill.order.phases import Segment, resolve, settings
+from gristmill.order.phases import Segment, check_all_weighed, resolve, settings
 from gristmill.order.plan_json import read_plan, write_plan
 from gristmill.order.skips import Skips
 from gristmill.order.source import Source, Tokens
@@ -67,6 +67,7 @@ class Plan:
         self.sources = tuple(Source(name, store, options.cut, seed, options.shuffle) for name, store in sources.items())
         wanted = settings(self.sources, weights, seq_len, batch_size, options)
         segments = resolve(self.sources, wanted, seed, steps, options)
+        check_all_weighed(self.sources, wanted)
         self.total_steps = steps if steps is not None else _one_pass(segments, options)
         self.segments = _ended(segments, self.total_steps)
         self.skips = Skips(options.skip)

@@ -51,6 +51,8 @@ class Format:
             raise ConfigError(f"documents is 'file', 'line' or 'paragraph', not {self.documents!r}.")
         object.__setattr__(self, "encoding", _codec(self.encoding))
         object.__setattr__(self, "fields", _carried(self.fields))
+        if not (self.text and self.id and all(self.fields)):
+            raise ConfigError("The names of a source's text, id and carried fields cannot be empty.")
         if len({self.text, self.id, *self.fields}) < 2 + len(self.fields):
             raise ConfigError(f"Text ({self.text!r}), id ({self.id!r}) and carried fields must be different fields.")
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gristmill.core.errors import ConfigError, SourceError
+from gristmill.core.errors import SourceError
 from gristmill.core.hashing import fingerprint
 from gristmill.core.paths import write_atomic
 from gristmill.core.progress import Progress
 from gristmill.curate.dedup.duplicates import near_duplicates
 from gristmill.curate.dedup.exact import Exact, exact_duplicates
-from gristmill.curate.dedup.index import save_index
+from gristmill.curate.dedup.index import INDEX, save_index
 from gristmill.curate.dedup.lines import Lines, repeated_lines
 from gristmill.curate.dedup.near import Near
 from gristmill.curate.dedup.units import NearUnit
@@ -32,13 +32,13 @@ from gristmill.stages.shards import ShardJob, plan_shards
 from gristmill.stages.sign import SignJob
 from gristmill.stages.split import Held, ValSplit, stands, take_val, write_split
 from gristmill.stages.tokens import Encoding, TokensJob, encoded_schema, keep_tokenizer
-from gristmill.stages.work import UNITS_A_SOURCE, WORK, Done, Job, complete, read_marker
+from gristmill.stages.work import SAVED_INDEX, UNITS_A_SOURCE, WORK, Done, Job, complete, read_marker
 from gristmill.store.manifest import SPLITS, ShardEntry
 
 # How wide steps are called while they run; what a query has done of its work cannot be known.
 _SAID = {"id": "checking ids", "exact": "finding equal documents", "near": "finding near duplicates",
          "evidence": "naming duplicates", "layout": "ordering documents", "split": "taking val from few documents",
-         "saved-index": "saving the index"}  # fmt: skip
+         SAVED_INDEX: "saving the index"}  # fmt: skip
 
 # What the tables of wide rules tell beside the document that stays.
 _OWN_COLUMNS = {Near.name: "kept_id, similarity"}
@@ -87,8 +87,6 @@ class Pipeline:
     curated: list[Path] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        if self.save_index and not any(isinstance(rule, Near) for rule in self.recipe.dedup):
-            raise ConfigError("save_index needs near dedup: its signatures are the index.", arguments="save_index")
         self.funnel = Funnel([source.name for source in self.recipe.sources])
         self.curation = curation_of(self.recipe, self.work, self.progress)
 
@@ -180,9 +178,9 @@ class Pipeline:
     def _save_index(self, units: Sequence[NearUnit], rule: Near, folder: Path) -> None:
         """Keep the signatures and shingles of what is left, for later runs to compare with."""
         gone = self._gone()
-        self._wide("saved-index", [self.drops[-1].fingerprint, str(folder)],
-                   lambda _: save_index(self.engine, units, rule, gone, folder, self.work / "saved-index"),
-                   folder / "index.json")  # fmt: skip
+        self._wide(SAVED_INDEX, [self.drops[-1].fingerprint, str(folder)],
+                   lambda _: save_index(self.engine, units, rule, gone, folder, self.work / SAVED_INDEX),
+                   folder / INDEX)  # fmt: skip
 
     def _lines(self, rule: Lines) -> None:
         """Drop lines that the corpus has seen; this writes the texts anew, and applies the drops so far."""

@@ -22,6 +22,8 @@ Facts = dict[str, Any]
 # In the folder of a store while it is made: all work where no other folder is given, and always the markers of shards,
 # which must not outlive the shards that they vouch for.
 WORK = ".work"
+# The step that saves what later runs need to find near duplicates of this one's texts.
+SAVED_INDEX = "saved-index"
 # A unit's number is its source's ordinal and its place there, so that a source that grows does not move the others.
 UNITS_A_SOURCE = 1 << 20
 ROWS_A_UNIT = 1 << 32

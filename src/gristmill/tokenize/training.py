@@ -69,7 +69,10 @@ def _check(
         raise ConfigError("special_tokens must be different, not empty, and at least one: the first ends documents.")
     least = _BYTES + len(special_tokens)
     if vocab_size < least:
-        raise ConfigError(f"vocab_size must be at least {least} (256 bytes and special tokens), not {vocab_size:,}.")
+        raise ConfigError(
+            f"vocab_size must be at least {least} (256 bytes and special tokens), not {vocab_size:,}.",
+            arguments="vocab_size",
+        )
     if min_frequency < 1 or limit_bytes < 1:
         raise ConfigError("min_frequency and limit_bytes must be above 0.")
 

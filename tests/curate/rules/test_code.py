@@ -55,7 +55,7 @@ def test_a_minimum_keeps_code_only(documents):
 
 
 def test_impossible_shares_are_refused():
-    with pytest.raises(ConfigError, match="min <= max"):
+    with pytest.raises(ConfigError, match="nothing would stay"):
         CodeRatio(max=0.2, min=0.3)
 
 

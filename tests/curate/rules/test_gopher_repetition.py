@@ -140,7 +140,7 @@ def test_reasons_follow_the_sizes_of_n_grams(documents):
     [
         ({"variant": "datatrov"}, "did you mean 'datatrove'"),
         ({"top_n_grams": [(3, 0.1), (2, 0.1)]}, "rising"),
-        ({"dup_n_grams": [(0, 0.1)]}, "from 1 on"),
+        ({"dup_n_grams": [(0, 0.1)]}, "dup_n_grams cannot be"),
     ],
 )
 def test_options_that_cannot_be_are_refused(options, words):

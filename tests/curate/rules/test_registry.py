@@ -45,7 +45,7 @@ def test_content_survives_json(name):
         ("length", {"min_char": 3}, "did you mean 'min_chars'"),
         ("length", {"min_chars": "many"}, "min_chars cannot be 'many': it is a whole number"),
         ("length", {"min_chars": True}, "whole number"),
-        ("length", {"max_chars": 1.5}, "a whole number or nothing"),
+        ("length", {"max_chars": 1.5}, "a whole number of 0 or more or nothing"),
         ("length", [3], "must be a mapping"),
         ("language", {"keep": "en"}, "a list"),
         ("language", {"min_score": "high"}, "a number"),

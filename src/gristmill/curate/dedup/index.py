@@ -33,6 +33,7 @@ from gristmill.engine.base import Engine
 from gristmill.store.files import sampled_checksum
 
 VERSION = 1
+INDEX = "index.json"
 INDEX_UNIT = -(1 << 30)
 _FIRST = np.iinfo(np.int64).min
 _KEYS, _SETS, _IDS = "keys.parquet", "sets.arrow", "ids.parquet"
@@ -87,7 +88,7 @@ def _other_unicode(folder: Path, version: str) -> str:
 
 def _described(folder: Path) -> Any:
     try:
-        return json.loads((folder / "index.json").read_text())
+        return json.loads((folder / INDEX).read_text())
     except FileNotFoundError:
         raise ConfigError(f"{folder} is no near-duplicate index (no index.json): give one that a run saved.") from None
 
@@ -122,7 +123,7 @@ def save_index(
 
     Near duplicates that this run dropped belong into `dropped` too. The folder must be a new one.
     """
-    if (folder / "index.json").exists():
+    if (folder / INDEX).exists():
         raise ConfigError(f"{folder} holds an index already: choose a new folder.")
     folder.mkdir(parents=True, exist_ok=True)
     kept = work / "kept.parquet"
@@ -133,7 +134,7 @@ def save_index(
     for _ in engine.map(_save, [_Part(unit, kept, options, folder, before + i) for i, unit in enumerate(units)]):
         pass
     about = {"parts": before + len(units), "sets": options.verify, "unicode": unicode_version()}
-    write_atomic(folder / "index.json", json.dumps(_made_with(options) | about, indent=1) + "\n")
+    write_atomic(folder / INDEX, json.dumps(_made_with(options) | about, indent=1) + "\n")
 
 
 def _take_over(options: Near, folder: Path) -> int:

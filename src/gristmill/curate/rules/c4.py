@@ -9,9 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gristmill.core.errors import ConfigError, did_you_mean
+from gristmill.core.options import check_fields
+from gristmill.core.values import Count
 from gristmill.curate.base import KEEP, Verdict
 from gristmill.curate.documents import Documents
-from gristmill.curate.words import splitter_versions, words
+from gristmill.curate.words import require_splitter, splitter_versions, words
 
 # In characters: no text is longer than 2 GiB.
 _NO_LIMIT = 1 << 31
@@ -53,9 +55,9 @@ class C4:
 
     variant: str = "c4"
     # The variant's own where they are not given; 0 turns a test off.
-    min_words: int | None = None
-    min_sentences: int | None = None
-    max_word_chars: int = 1000
+    min_words: Count | None = None
+    min_sentences: Count | None = None
+    max_word_chars: Count = 1000
     skip: Sequence[str] = ()
 
     reasons: ClassVar[tuple[str, ...]] = ("lorem_ipsum", "curly_bracket", "too_few_sentences")
@@ -63,6 +65,8 @@ class C4:
     def __post_init__(self) -> None:
         if self.variant not in _VARIANTS:
             raise ConfigError(f"c4 has no variant {self.variant!r}{did_you_mean(self.variant, _VARIANTS)}.")
+        check_fields(self, "c4")
+        require_splitter(_VARIANTS[self.variant].splitter, "c4: {variant: datatrove}")
         for step in self.skip:
             if step not in STEPS:
                 raise ConfigError(f"c4 has no step {step!r} to skip{did_you_mean(step, STEPS)}.")
@@ -121,8 +125,11 @@ class C4Paragraph:
 
     name: ClassVar[str] = "c4_paragraph"
 
-    min_paragraphs: int = 3
-    min_chars: int = 200
+    min_paragraphs: Count = 3
+    min_chars: Count = 200
+
+    def __post_init__(self) -> None:
+        check_fields(self, "c4_paragraph")
 
     def judge(self, documents: Documents) -> Verdict:
         from gristmill.curate.rules.c4_kernels import count_long_lines

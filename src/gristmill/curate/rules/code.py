@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gristmill.core.errors import ConfigError
+from gristmill.core.options import check_fields, check_order
+from gristmill.core.values import Amount, Count, Share
 from gristmill.curate.base import KEEP, Values, Verdict
 from gristmill.curate.documents import Documents
 from gristmill.curate.rules.limits import Limit, first_broken
@@ -33,12 +35,12 @@ class CodeRatio:
 
     name: ClassVar[str] = "code_ratio"
 
-    max: float = 0.5
-    min: float = 0.0
+    max: Share = 0.5
+    min: Share = 0.0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.min <= self.max <= 1:
-            raise ConfigError(f"code_ratio: 0 <= min <= max <= 1 must hold, not {self.min} and {self.max}.")
+        check_fields(self, "code_ratio")
+        check_order(self, "code_ratio", ("min", "max"))
 
     def judge(self, documents: Documents) -> Verdict:
         from gristmill.curate.rules import code_kernels as kernels
@@ -74,19 +76,21 @@ class CodeQuality:
 
     name: ClassVar[str] = "code_quality"
 
-    max_line: int = 1000
-    max_mean_line: float = 100.0
-    min_alphanumeric: float = 0.25
-    min_alphabetic_per_token: float = 1.5
-    min_comments: float = 0.0
-    max_comments: float = 1.0
-    min_lines: int = 0
-    max_lines: int | None = None
+    max_line: Count = 1000
+    max_mean_line: Amount = 100.0
+    min_alphanumeric: Share = 0.25
+    min_alphabetic_per_token: Amount = 1.5
+    min_comments: Share = 0.0
+    max_comments: Share = 1.0
+    min_lines: Count = 0
+    max_lines: Count | None = None
     extensions: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if isinstance(self.extensions, str):
             raise ConfigError(f"code_quality: extensions is a list: write extensions: [{self.extensions}].")
+        check_fields(self, "code_quality")
+        check_order(self, "code_quality", ("min_comments", "max_comments"), ("min_lines", "max_lines"))
         object.__setattr__(self, "extensions", tuple(one.lower().lstrip(".") for one in self.extensions))
 
     def judge(self, documents: Documents) -> Verdict:

@@ -10,7 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gristmill.core.errors import ConfigError
+from gristmill.core.extras import require
 from gristmill.core.hashing import hash64
+from gristmill.core.options import check_fields, check_order
+from gristmill.core.values import Share
 from gristmill.curate.base import KEEP, Values, Verdict
 from gristmill.curate.documents import Documents
 
@@ -19,15 +22,24 @@ from gristmill.curate.documents import Documents
 class FastText:
     """Drop what the model file gives `label` a probability over `max_score` or under `min_score`.
 
-    A document is judged whole, as one line: line feeds become blanks. Needs the package `fasttext-predict` (0.3 MB).
+    A document is judged whole, as one line: line feeds become blanks. Needs the extra `fasttext` (0.3 MB).
     """
 
     name: ClassVar[str] = "fasttext"
 
     model: str
     label: str
-    max_score: float = 1.0
-    min_score: float = 0.0
+    max_score: Share = 1.0
+    min_score: Share = 0.0
+
+    def __post_init__(self) -> None:
+        check_fields(self, "fasttext")
+        check_order(self, "fasttext", ("min_score", "max_score"))
+        require("fasttext", "filter fasttext")
+
+    def check(self) -> None:
+        """Refuse a file that is no model, and a label that it does not know."""
+        _load(self.model, self._label)
 
     def versions(self) -> dict[str, str]:
         try:
@@ -55,12 +67,8 @@ class FastText:
 @functools.cache
 def _load(path: str, label: str) -> Any:
     """The model, once a process."""
-    try:
-        import fasttext  # type: ignore[import-not-found, import-untyped, unused-ignore]
-    except ImportError as error:
-        raise ConfigError(
-            "filter fasttext needs the package fasttext-predict: pip install fasttext-predict."
-        ) from error
+    import fasttext  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
     try:
         model = fasttext.load_model(path)
     except ValueError as error:

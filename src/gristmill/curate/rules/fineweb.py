@@ -9,10 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gristmill.core.errors import ConfigError, did_you_mean
+from gristmill.core.options import check_fields
+from gristmill.core.values import Amount, Count, Share
 from gristmill.curate.base import Verdict
 from gristmill.curate.documents import Documents
 from gristmill.curate.rules.limits import Limit, first_broken
-from gristmill.curate.words import splitter_versions, words
+from gristmill.curate.words import require_splitter, splitter_versions, words
 
 _SPLITTERS = {"gristmill": "gristmill", "datatrove": "spacy"}
 
@@ -31,16 +33,18 @@ class FineWeb:
     name: ClassVar[str] = "fineweb"
 
     variant: str = "gristmill"
-    line_punct_ratio: float | None = 0.12
+    line_punct_ratio: Share | None = 0.12
     line_punct_exempt_zero: bool = False
-    short_line_chars: int = 30
-    short_line_ratio: float | None = 0.67
-    char_dup_ratio: float | None = 0.01
-    list_ratio: float | None = 0.3
+    short_line_chars: Count = 30
+    short_line_ratio: Share | None = 0.67
+    char_dup_ratio: Share | None = 0.01
+    list_ratio: Amount | None = 0.3
 
     def __post_init__(self) -> None:
         if self.variant not in _SPLITTERS:
             raise ConfigError(f"fineweb has no variant {self.variant!r}{did_you_mean(self.variant, _SPLITTERS)}.")
+        check_fields(self, "fineweb")
+        require_splitter(_SPLITTERS[self.variant], "fineweb: {variant: datatrove}")
 
     @property
     def limits(self) -> Sequence[Limit]:

@@ -43,6 +43,10 @@ class UserFunction:
         except OSError as error:
             raise ConfigError(f"filter function: {self.path} cannot be read: {error.strerror}.") from error
 
+    def check(self) -> None:
+        """Refuse a file that does not run, and one without the function."""
+        _load(self.path, self.function, self._source)
+
     def versions(self) -> dict[str, str]:
         return {"source": hashlib.sha256(self._source).hexdigest()[:32]}
 

@@ -9,10 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gristmill.core.errors import ConfigError, did_you_mean
+from gristmill.core.options import check_fields, check_order
+from gristmill.core.values import Amount, Count, Share
 from gristmill.curate.base import Verdict
 from gristmill.curate.documents import Documents
 from gristmill.curate.rules.limits import Limit, first_broken
-from gristmill.curate.words import splitter_versions, words
+from gristmill.curate.words import require_splitter, splitter_versions, words
 
 _SPLITTERS = {"gristmill": "gristmill", "datatrove": "spacy"}
 
@@ -34,15 +36,15 @@ class GopherQuality:
     name: ClassVar[str] = "gopher_quality"
 
     variant: str = "gristmill"
-    min_words: int | None = 50
-    max_words: int | None = 100_000
-    min_mean_chars: float | None = 3
-    max_mean_chars: float | None = 10
-    max_symbol_ratio: float | None = 0.1
-    max_bullet_ratio: float | None = 0.9
-    max_ellipsis_ratio: float | None = 0.3
-    min_alpha_ratio: float | None = 0.8
-    min_stop_words: int | None = 2
+    min_words: Count | None = 50
+    max_words: Count | None = 100_000
+    min_mean_chars: Amount | None = 3
+    max_mean_chars: Amount | None = 10
+    max_symbol_ratio: Amount | None = 0.1
+    max_bullet_ratio: Share | None = 0.9
+    max_ellipsis_ratio: Share | None = 0.3
+    min_alpha_ratio: Share | None = 0.8
+    min_stop_words: Count | None = 2
     stop_words: Sequence[str] = STOP_WORDS
 
     def __post_init__(self) -> None:
@@ -50,6 +52,9 @@ class GopherQuality:
             raise ConfigError(
                 f"gopher_quality has no variant {self.variant!r}{did_you_mean(self.variant, _SPLITTERS)}."
             )
+        check_fields(self, "gopher_quality")
+        check_order(self, "gopher_quality", ("min_words", "max_words"), ("min_mean_chars", "max_mean_chars"))
+        require_splitter(_SPLITTERS[self.variant], "gopher_quality: {variant: datatrove}")
 
     @property
     def limits(self) -> Sequence[Limit]:

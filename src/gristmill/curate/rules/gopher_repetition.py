@@ -10,13 +10,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gristmill.core.errors import ConfigError, did_you_mean
+from gristmill.core.options import check_fields
+from gristmill.core.values import Positive, Share
 from gristmill.curate.base import KEEP, Verdict
 from gristmill.curate.documents import Documents
-from gristmill.curate.words import splitter_versions, words
+from gristmill.curate.words import require_splitter, splitter_versions, words
 
 _SPLITTERS = {"gristmill": "gristmill", "datatrove": "spacy"}
 
-Limits = Sequence[tuple[int, float]]
+Limits = Sequence[tuple[Positive, Share]]
 
 
 @dataclass(frozen=True)
@@ -35,10 +37,10 @@ class GopherRepetition:
     name: ClassVar[str] = "gopher_repetition"
 
     variant: str = "gristmill"
-    dup_para_frac: float | None = 0.30
-    dup_para_char_frac: float | None = 0.20
-    dup_line_frac: float | None = 0.30
-    dup_line_char_frac: float | None = 0.20
+    dup_para_frac: Share | None = 0.30
+    dup_para_char_frac: Share | None = 0.20
+    dup_line_frac: Share | None = 0.30
+    dup_line_char_frac: Share | None = 0.20
     # Pairs of n and the share of the text that n-grams of that size may fill, with rising n.
     top_n_grams: Limits = ((2, 0.20), (3, 0.18), (4, 0.16))
     dup_n_grams: Limits = ((5, 0.15), (6, 0.14), (7, 0.13), (8, 0.12), (9, 0.11), (10, 0.10))
@@ -48,10 +50,12 @@ class GopherRepetition:
             raise ConfigError(
                 f"gopher_repetition has no variant {self.variant!r}{did_you_mean(self.variant, _SPLITTERS)}."
             )
+        check_fields(self, "gopher_repetition")
+        require_splitter(_SPLITTERS[self.variant], "gopher_repetition: {variant: datatrove}")
         for option, limits in (("top_n_grams", self.top_n_grams), ("dup_n_grams", self.dup_n_grams)):
             sizes = [size for size, _ in limits]
-            if sizes != sorted(set(sizes)) or min(sizes, default=1) < 1:
-                raise ConfigError(f"gopher_repetition: {option} needs pairs [n, share] with n from 1 on, rising.")
+            if sizes != sorted(set(sizes)):
+                raise ConfigError(f"gopher_repetition: {option} needs pairs [n, share] with rising n.")
 
     @property
     def reasons(self) -> tuple[str, ...]:

@@ -9,6 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from gristmill.core.errors import ConfigError, did_you_mean
+from gristmill.core.options import check_fields
+from gristmill.core.values import Share
 from gristmill.curate.base import KEEP, Verdict
 from gristmill.curate.documents import Documents
 from gristmill.curate.rules import language_model
@@ -42,20 +44,24 @@ class Language:
     name: ClassVar[str] = "language"
 
     keep: Sequence[str] = ()
-    min_score: float = 0.65
+    min_score: Share = 0.65
     sample_bytes: int = 2048
 
     def __post_init__(self) -> None:
         if isinstance(self.keep, str):
             raise ConfigError(f"language: keep is a list of codes: write keep: [{self.keep}].")
         object.__setattr__(self, "keep", tuple(normalise(code) for code in self.keep))
-        if not 0 <= self.min_score <= 1:
-            raise ConfigError(f"language: min_score is a probability from 0 to 1, not {self.min_score}.")
+        check_fields(self, "language")
         if not 256 <= self.sample_bytes <= language_model.MAX_SAMPLE:
             raise ConfigError(f"language: sample_bytes is 256 to {language_model.MAX_SAMPLE}, not {self.sample_bytes}.")
 
     def versions(self) -> dict[str, str]:
         return language_model.versions()
+
+    def check(self) -> None:
+        """Refuse codes that the model does not know."""
+        if self.keep:
+            self._known()
 
     def judge(self, documents: Documents) -> Verdict:
         languages = self._known()

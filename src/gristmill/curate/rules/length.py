@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from gristmill.core.errors import ConfigError
+from gristmill.core.options import check_fields, check_order
+from gristmill.core.values import Count
 from gristmill.curate.base import Values, Verdict
 from gristmill.curate.documents import Documents
 from gristmill.curate.rules.limits import Limit, first_broken
@@ -26,20 +27,16 @@ class Length:
 
     name: ClassVar[str] = "length"
 
-    min_chars: int = 100
-    max_chars: int | None = None
-    min_words: int = 0
-    max_words: int | None = None
-    min_lines: int = 0
-    max_lines: int | None = None
+    min_chars: Count = 100
+    max_chars: Count | None = None
+    min_words: Count = 0
+    max_words: Count | None = None
+    min_lines: Count = 0
+    max_lines: Count | None = None
 
     def __post_init__(self) -> None:
-        for measure in _MEASURES:
-            least, most = self._bounds(measure)
-            if most is not None and most < least:
-                raise ConfigError(
-                    f"length: max_{measure} ({most}) is below min_{measure} ({least}): nothing would stay."
-                )
+        check_fields(self, "length")
+        check_order(self, "length", *((f"min_{measure}", f"max_{measure}") for measure in _MEASURES))
 
     def judge(self, documents: Documents) -> Verdict:
         limits: list[Limit] = []

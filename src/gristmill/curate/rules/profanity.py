@@ -13,6 +13,8 @@ import numpy as np
 
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.hashing import fingerprint, hash64
+from gristmill.core.options import check_fields
+from gristmill.core.values import Share
 from gristmill.curate.base import KEEP, Verdict
 from gristmill.curate.documents import Documents, Mask
 from gristmill.curate.rules.language import normalise
@@ -41,8 +43,8 @@ class Profanity:
     languages: Sequence[str] = ("en",)
     words: str | None = None
     variant: str = "gristmill"
-    max_ratio: float = 0.045
-    keep_fraction: float = 0.0
+    max_ratio: Share = 0.045
+    keep_fraction: Share = 0.0
 
     def __post_init__(self) -> None:
         if isinstance(self.languages, str):
@@ -51,6 +53,7 @@ class Profanity:
         for code in self.languages:
             if code not in known_languages():
                 raise ConfigError(f"profanity: no list for {code!r}{did_you_mean(code, known_languages())}.")
+        check_fields(self, "profanity")
         if self.variant not in VARIANTS:
             raise ConfigError(f"profanity: no variant {self.variant!r}{did_you_mean(self.variant, VARIANTS)}.")
         if self.variant == "gristmill" and self.keep_fraction:

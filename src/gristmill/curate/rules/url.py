@@ -13,6 +13,8 @@ import numpy as np
 
 from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import fingerprint
+from gristmill.core.options import check_fields
+from gristmill.core.values import Positive
 from gristmill.curate.base import KEEP, Verdict
 from gristmill.curate.documents import Documents
 from gristmill.curate.rules.word_list import read_lines
@@ -41,12 +43,13 @@ class UrlList:
     words: Listed = ()
     soft_words: Listed = ()
     substrings: Listed = ()
-    min_soft_words: int = 2
+    min_soft_words: Positive = 2
 
     def __post_init__(self) -> None:
         for option in fields(self):
             if isinstance(value := getattr(self, option.name), list):
                 object.__setattr__(self, option.name, tuple(value))
+        check_fields(self, "url")
 
     def versions(self) -> dict[str, str]:
         return {option: fingerprint(entries(getattr(self, option))) for option in ("domains", "urls", *_WORDS)}

@@ -1,0 +1,36 @@
+"""What can be known to fail before a byte is read fails here: files, models, indexes and functions that a recipe names.
+
+Bounds of options are checked where the options are made, and libraries that are not installed there too.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gristmill.core.errors import ConfigError
+from gristmill.curate.dedup.index import INDEX, open_index
+from gristmill.curate.dedup.near import Near
+from gristmill.recipe import Recipe
+from gristmill.stages.evaluations import Evaluations
+from gristmill.stages.work import SAVED_INDEX
+
+
+def check_ready(recipe: Recipe, work: Path, save_index: str | None) -> None:
+    """Refuse a recipe that would fail on its way; `work` may hold what a run that was cut short has done of it."""
+    _ = recipe.content  # reads the lists that rules name
+    for rule in recipe.filters:
+        getattr(rule, "check", lambda: None)()
+    if recipe.decontaminate:
+        _ = Evaluations.of(recipe.decontaminate).content
+    near = [rule for rule in recipe.dedup if isinstance(rule, Near)]
+    for dedup in near:
+        open_index(dedup)
+    if save_index:
+        _check_new_index(Path(save_index), bool(near), work)
+
+
+def _check_new_index(folder: Path, is_near: bool, work: Path) -> None:
+    if not is_near:
+        raise ConfigError("save_index needs near dedup: its signatures are the index.", arguments="save_index")
+    if (folder / INDEX).exists() and not (work / SAVED_INDEX).with_suffix(".json").exists():
+        raise ConfigError(f"{folder} holds an index already: choose a new folder.")
