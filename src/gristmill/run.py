@@ -249,16 +249,14 @@ class _Preparation:
     def _check_not_empty(self, pipeline: Pipeline, splits: dict[str, list[ShardEntry]], files: list[InputFile]) -> None:
         funnel = pipeline.funnel
         if not any(splits.values()):
+            empty = f" ({len(funnel.empty):,} of them are empty)" if funnel.empty else ""
             unread = f", and {funnel.unreadable:,} could not be read" if funnel.unreadable else ""
             gone = f"; rules dropped {funnel.dropped:,} documents" if funnel.dropped else ""
-            raise SourceError(f"The {len(files):,} input files hold no text{unread}{gone}: there is nothing to write.")
-        if funnel.unreadable:
-            shown = "; ".join(funnel.examples)
-            self._progress.note(f"{funnel.unreadable:,} documents could not be read and were skipped: {shown}")
-        if funnel.ignored:
-            self._progress.note(f"{funnel.ignored:,} members of tar files hold no text and were left out.")
-        for warning in funnel.warnings([rule.name for rule in self._recipe.filters]):
-            self._progress.note(warning)
+            raise SourceError(
+                f"The {len(files):,} input files hold no text{empty}{unread}{gone}: there is nothing to write."
+            )
+        for note in (*funnel.notes(len(files)), *funnel.warnings([rule.name for rule in self._recipe.filters])):
+            self._progress.note(note)
         if pipeline.split:
             self._progress.note(pipeline.split.note(self._recipe.store.val_fraction))
 

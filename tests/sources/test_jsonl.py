@@ -86,7 +86,7 @@ BAD_LINES = {
     "lone surrogate": (rb'{"text": "ab\ud800"}', "surrogate pair at character 2"),
     "lone surrogate in the id": (rb'{"text": "a", "id": "\ud800"}', "The id of .* surrogate"),
     "deep nesting": (b"[" * 100_000, "is not JSON"),
-    "huge number": (b'{"text": ' + b"9" * 5000 + b"}", "is not JSON"),
+    "huge number": (b'{"text": ' + b"9" * 5000 + b"}", "but 9{40}[.]"),
     "no colon": (b'{"text" "a"}', "is not JSON"),
     "two objects": (b'{"text": "a"} {"text": "b"}', "is not JSON"),
     "comma at the end": (b'{"text": "a",}', "is not JSON"),
@@ -145,6 +145,41 @@ def test_surrogate_pairs_are_text(lines: Lines) -> None:
 def test_lines_that_only_python_takes_keep_their_place(lines: Lines) -> None:
     odd = rb'{"te\u0078t": "b", "x": NaN, "y": "\ud800"}'
     assert [document["text"] for document in lines({"text": "a"}, odd, {"text": "c"})] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("number", ["1e5", "100000.0", "-0", "1.50", "9" * 5000, "1E400", "12345678901234567890.0"])
+def test_a_number_keeps_its_digits_whichever_parser_reads_it(lines: Lines, number: str) -> None:
+    first, second = (b'{"text": "a", "id": %s}' % number.encode(), b'{"te\\u0078t": "a", "id": %s}' % number.encode())
+    assert lines(first)[0]["id"] == lines(second)[0]["id"] == number
+
+
+def test_a_value_inside_others_is_named_with_dots(lines: Lines) -> None:
+    rows = [
+        {"data": {"text": "a", "meta": {"id": 1}}},
+        {"data": {"text": "b", "meta": {"id": 2}}, "data.text": "c"},
+        {"data": {"text": "d"}, "data.meta.id": 3},
+    ]
+    found = lines(*rows, format=Format("data.text", "data.meta.id"))
+    assert [(row["id"], row["text"]) for row in found] == [("1", "a"), ("2", "c"), ("3", "d")]
+    found = lines({"text": "e", "data": {"meta": {"id": 4}}}, format=Format(id="data.meta.id"))
+    assert found[0]["id"] == "4"
+    with pytest.raises(SourceError, match=r"has no text under 'data.text' \(it has 'data'\)"):
+        lines({"data": ["text"]}, format=Format("data.text"))
+
+
+def test_a_field_that_python_cannot_spell_is_one_mishap(lines: Lines) -> None:
+    mishaps = Mishaps("skip")
+    digits, brackets = b"9" * 5000, b"[" * 900 + b"]" * 900
+    rows = [b'{"text": "a", "f": [%s]}' % value for value in (b"1", digits, brackets, b"[" * 10**5)]
+    found = lines(*rows, b'{"text": "b", "f": %s}' % digits, format=Format(fields=["f"]), mishaps=mishaps)
+    assert [row["f"] for row in found if len(row["f"]) < 1000] == ["[1]"]
+    assert found[-1]["f"] == digits.decode() and mishaps.skipped in (2, 3)
+
+
+def test_keys_without_end_do_not_make_a_message_without_end(lines: Lines) -> None:
+    with pytest.raises(SourceError, match=r"'k9' and 99,990 more\)") as caught:
+        lines({f"k{i}": i for i in range(100_000)})
+    assert len(str(caught.value)) < 1000
 
 
 VALUES = st.recursive(

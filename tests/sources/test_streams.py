@@ -88,14 +88,17 @@ def test_the_padding_of_xz_is_no_damage(tmp_path: Path, read: Read) -> None:
 @pytest.mark.parametrize(("head", "kind"), [(b"PK\x03\x04", "zip"), (b"PAR1", "Parquet"), (b"ARROW1\0\0", "Arrow")])
 def test_other_files_named_as_text_are_told(tmp_path: Path, read: Read, head: bytes, kind: str) -> None:
     (tmp_path / "a.txt").write_bytes(head + b"rest")
-    with pytest.raises(SourceError, match=f"a.txt is plain by its name but holds {kind}: give it its right suffix"):
+    with pytest.raises(SourceError, match=f"a.txt is plain by its name but holds {kind}. Give it its right suffix"):
         read(tmp_path / "a.txt")
 
 
-def test_an_empty_file_named_as_packed_is_told(tmp_path: Path, read: Read, suffix: str) -> None:
-    (tmp_path / f"a.jsonl{suffix}").write_bytes(b"")
-    with pytest.raises(SourceError, match="holds nothing"):
-        read(tmp_path / f"a.jsonl{suffix}")
+@pytest.mark.parametrize("kind", [".txt", ".jsonl", ".json", ".parquet", ".arrow", ".tar"])
+def test_a_file_of_no_bytes_is_no_error_but_named(tmp_path: Path, read: Read, suffix: str, kind: str) -> None:
+    mishaps = Mishaps()
+    for name in (f"a{kind}{suffix}", f"a{kind}"):
+        (tmp_path / name).write_bytes(b"")
+        assert [row["text"] for row in read(tmp_path / name, None, mishaps)] == [""] * (name == "a.txt")
+    assert mishaps.empty == [f"a{kind}{suffix}", f"a{kind}"] and not mishaps.skipped
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")

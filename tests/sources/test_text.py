@@ -63,7 +63,7 @@ def test_paragraphs_lie_between_blank_lines_whatever_their_line_ends(text_of: Re
 def test_invalid_utf8_names_file_and_byte(text_of: Read, data: bytes, byte: str) -> None:
     with pytest.raises(SourceError, match=byte) as caught:
         text_of(data)
-    assert "a.txt" in str(caught.value) and "--on-error skip" in str(caught.value)
+    assert "a.txt" in str(caught.value) and 'on_error="skip"' in str(caught.value)
 
 
 def test_a_binary_file_is_refused_by_its_first_bad_byte(text_of: Read) -> None:
@@ -116,10 +116,10 @@ def test_a_paragraph_of_short_lines_has_the_same_limit(text_of: Read, monkeypatc
     assert [document["text"] for document in found] == ["a", "b"] and mishaps.skipped == 1
 
 
-def test_skipped_files_are_counted_by_source_with_an_example(text_of: Read) -> None:
+def test_skipped_files_are_counted_by_name_with_an_example(text_of: Read) -> None:
     mishaps = Mishaps("skip")
     assert text_of(b"\xff", mishaps=mishaps) == []
-    assert mishaps.skipped == mishaps.by_source["web"] == 1 and "a.txt" in mishaps.examples[0]
+    assert mishaps.skipped == mishaps.by_file["a.txt"][0] == 1 and "a.txt" in mishaps.examples[0]
 
 
 def test_a_file_that_went_away_is_named(tmp_path: Path, read: Read) -> None:

@@ -161,14 +161,6 @@ def test_a_format_can_be_named_against_the_suffix(tmp_path: Path) -> None:
     assert documents(tmp_path / "a.JSON", Format(), 100)[0]["text"] == "x"
 
 
-def test_mishaps_of_units_add_up() -> None:
-    one, two = Mishaps("skip"), Mishaps("skip")
-    one.by_source["a"], two.by_source["a"], two.ignored["b"] = 2, 3, 1
-    one.examples, two.examples = ["1", "2", "3"], ["4", "5", "6"]
-    one.add(two)
-    assert one.skipped == 5 and one.examples == ["1", "2", "3", "4", "5"] and one.ignored["b"] == 1
-
-
 @pytest.mark.parametrize(("mebibytes", "units", "largest"), [(1, 1, 1), (24, 6, 4), (256, 16, 16), (2048, 32, 64)])
 def test_a_small_source_is_cut_into_about_16_units(tmp_path: Path, mebibytes: int, units: int, largest: int) -> None:
     path = tmp_path / "a.jsonl"

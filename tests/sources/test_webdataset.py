@@ -89,8 +89,7 @@ def test_a_tar_that_breaks_off_keeps_what_came_before(tmp_path: Path, read: Read
     assert len(read(path, None, mishaps)) == 9 and mishaps.skipped == 1
 
 
-@pytest.mark.parametrize("data", [b"no tar " * 200, b""])
-def test_a_file_that_is_no_tar_is_named(tmp_path: Path, read: Read, data: bytes) -> None:
-    (tmp_path / "a.tar").write_bytes(data)
+def test_a_file_that_is_no_tar_is_named(tmp_path: Path, read: Read) -> None:
+    (tmp_path / "a.tar").write_bytes(b"no tar " * 200)
     with pytest.raises(SourceError, match=r"a.tar is damaged, cut off or no tar"):
         read(tmp_path / "a.tar")

@@ -63,9 +63,9 @@ def _mapped_batches(path: str) -> list[pa.RecordBatch]:
     try:
         with pa.memory_map(path) as source, pa.ipc.open_stream(source) as reader:
             return list(reader)
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise SourceError(
-            f"{path} cannot be read as an Arrow stream ({error}): load with force_reindex=True."
+            f"{path} cannot be read as an Arrow stream ({error}).", "Load with force_reindex=True."
         ) from error
 
 
@@ -75,16 +75,32 @@ class MappedFile:
     def __init__(self, file: ArrowFile) -> None:
         if difference := file.difference():
             raise SourceError(f"{difference}, it changed after its rows were counted: load with force_reindex=True.")
-        self._batches = _mapped_batches(file.path)
+        self._path, self._batches = file.path, _mapped_batches(file.path)
         self._ends = np.cumsum([len(batch) for batch in self._batches], dtype=np.int64)
+        self._checked: set[int] = set()
 
     def take(self, rows: Ints) -> Iterator[pa.RecordBatch]:
         """These rows in this order, as slices: one for each run of neighbours in a record batch."""
         batches = np.searchsorted(self._ends, rows, side="right")
         breaks = np.flatnonzero((np.diff(batches) != 0) | (np.diff(rows) != 1)) + 1
         for first, end in itertools.pairwise([0, *breaks.tolist(), len(rows)]):
-            batch = self._batches[batches[first]]
+            batch = self._batch(int(batches[first]))
             yield batch.slice(int(rows[first] - self._ends[batches[first]]) + len(batch), end - first)
+
+    def _batch(self, number: int) -> pa.RecordBatch:
+        """A record batch, checked in full before its first row is looked at: a damaged one may point anywhere."""
+        import pyarrow as pa
+
+        batch = self._batches[number]
+        if number not in self._checked:
+            try:
+                batch.validate(full=True)
+            except pa.ArrowException as error:
+                raise SourceError(
+                    f"{self._path} is damaged in record batch {number:,} ({error}).", "Load with force_reindex=True."
+                ) from error
+            self._checked.add(number)
+        return batch
 
 
 @dataclass(frozen=True)

@@ -35,9 +35,16 @@ class ConfigError(GristmillError):
 
 
 class SourceError(GristmillError):
-    """An input file cannot be read as what it was said to be."""
+    """An input file cannot be read as what it was said to be: what is wrong, and then what to do about it.
+
+    The advice is apart because it is not repeated to those who have taken it and go on without what is damaged.
+    """
 
     exit_code = 2
+
+    def __init__(self, what: str = "", advice: str = "", *, arguments: str | Iterable[str] = ()) -> None:
+        super().__init__(f"{what} {advice}" if advice else what, arguments=arguments)
+        self.what = what
 
 
 class StoreError(GristmillError):

@@ -130,7 +130,7 @@ def _shown(documents: Documents, begin: int, end: int) -> str:
 def texts_of(record: Any, wanted: Sequence[str] = ()) -> list[str]:
     """The texts of an evaluation's record: of the keys `wanted`, or all, in lists and mappings too."""
     if wanted:
-        missing = [key for key in wanted if key not in record]
+        missing = [key for key in wanted if not isinstance(record, Mapping) or key not in record]
         if missing:
             raise ConfigError(f"A record of an evaluation lacks {missing[0]!r}: correct decontaminate's fields.")
         record = [record[key] for key in wanted]

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from gristmill.core.errors import SourceError
+from gristmill.sources.arrow_messages import count_rows, unpacked_bytes
 from gristmill.sources.base import Format, InputFile, Mishaps, Part, parts_from
 from gristmill.sources.columns import damage_named, run_edges, table_documents, wanted
 from gristmill.sources.streams import packing_of, seekable
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _FILE_MAGIC = b"ARROW1\0\0"
+# What a packed record batch may unpack to. (One that is not packed is read where it lies in the file.)
+MAX_BATCH_BYTES = 2 << 30
 
 
 def cut_batches(file: InputFile, format: Format, size: int, unit_bytes: int) -> list[Part]:
@@ -37,12 +40,19 @@ def cut_batches(file: InputFile, format: Format, size: int, unit_bytes: int) -> 
 
 def read_arrow(part: Part, format: Format, mishaps: Mishaps) -> Iterator[pa.RecordBatch]:
     """The rows of a part's record batches."""
+    import pyarrow as pa
+
     whole = part.start == 0 and part.stop is None
     row = 0
-    with damage_named(part.file, "Arrow IPC"):
-        for count, table in _read_whole(part, format) if whole else _read_stretch(part, format):
+    with damage_named(part.file, "Arrow IPC"), _opened(part.file) as source:
+        begin = source.tell()
+        schema = pa.ipc.read_schema(next(iter(pa.ipc.MessageReader.open_stream(source))))
+        source.seek(begin)
+        columns = wanted(schema, format, part)
+        fields = sorted({schema.get_field_index(path[0]) for path in columns.values()})
+        for count, table in _read_whole(source, part, fields) if whole else _read_stretch(source, part):
             if table is not None:
-                yield table_documents(part, format, table, row, mishaps)
+                yield from table_documents(part, format, table, columns, row, mishaps)
             row += count
 
 
@@ -50,45 +60,40 @@ def read_arrow(part: Part, format: Format, mishaps: Mishaps) -> Iterator[pa.Reco
 _Counted = tuple[int, "pa.RecordBatch | None"]
 
 
-def _read_whole(part: Part, format: Format) -> Iterator[_Counted]:
+def _checked(message: Any, part: Part) -> Any:
+    """A message, if it does not unpack to more than may be held at once."""
+    if (size := unpacked_bytes(message)) > MAX_BATCH_BYTES:
+        raise SourceError(
+            f"{part.file.path} has a record batch that unpacks to {size >> 20:,} MiB, and "
+            f"{MAX_BATCH_BYTES >> 20:,} are the most that is read at once.",
+            "Write it in smaller record batches.",
+        )
+    return message
+
+
+def _read_whole(source: Any, part: Part, fields: list[int]) -> Iterator[_Counted]:
     import pyarrow as pa
 
-    with _opened(part.file) as source, pa.ipc.open_stream(source) as reader:
-        columns = wanted(reader.schema, format, part)
+    begin = source.tell()
+    for message in pa.ipc.MessageReader.open_stream(source):
+        _checked(message, part)
+    source.seek(begin)
+    with pa.ipc.open_stream(source, options=pa.ipc.IpcReadOptions(included_fields=fields)) as reader:
         for table in reader:
-            yield len(table), table.select(columns)
+            yield len(table), table
 
 
-def _read_stretch(part: Part, format: Format) -> Iterator[_Counted]:
+def _read_stretch(source: Any, part: Part) -> Iterator[_Counted]:
     import pyarrow as pa
 
-    with _opened(part.file) as source:
-        messages = iter(pa.ipc.MessageReader.open_stream(source))
-        schema = pa.ipc.read_schema(next(messages))
-        columns = wanted(schema, format, part)
-        for message in itertools.islice(messages, part.start):
-            yield _rows(message), None
-        stop = None if part.stop is None else part.stop - part.start
-        for message in itertools.islice(messages, stop):
-            yield _rows(message), pa.ipc.read_record_batch(message, schema).select(columns)
-
-
-def _rows(message: Any) -> int:
-    """The rows of a record batch by its header, a flatbuffer: Message.header.length, without touching the body."""
-    data = memoryview(message.metadata)
-    header = _field_at(data, _number(data, 0, "<I"), 2)
-    length = _field_at(data, header + _number(data, header, "<I"), 0)
-    return _number(data, length, "<q")
-
-
-def _field_at(data: memoryview, table: int, field: int) -> int:
-    """Where a flatbuffer's table holds a field: its list of offsets lies a signed distance before it."""
-    offsets = table - _number(data, table, "<i")
-    return table + _number(data, offsets + 4 + 2 * field, "<H")
-
-
-def _number(data: memoryview, at: int, kind: str) -> int:
-    return int(struct.unpack_from(kind, data, at)[0])
+    messages = iter(pa.ipc.MessageReader.open_stream(source))
+    schema = pa.ipc.read_schema(next(messages))
+    for message in itertools.islice(messages, part.start):
+        yield count_rows(message), None
+    stop = None if part.stop is None else part.stop - part.start
+    for message in itertools.islice(messages, stop):
+        table = pa.ipc.read_record_batch(_checked(message, part), schema)
+        yield len(table), table
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ import glob
 import itertools
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
@@ -17,6 +17,8 @@ from gristmill.core.patterns import expand_names, refuse_missing
 
 # A longer document is an error: what a worker holds stays bounded whatever the input.
 MAX_DOCUMENT_BYTES = 256 << 20
+# Mishaps that wait to be written down.
+_WAITING = 1_024
 
 FORMATS = ("text", "jsonl", "parquet", "arrow", "webdataset")
 DOCUMENTS = ("file", "line", "paragraph")
@@ -86,6 +88,10 @@ class InputFile:
     path: Path
     name: str
 
+    def at(self, mark: str, place: object) -> str:
+        """The id of a document by its place: `web/part.jsonl@1842`."""
+        return f"{self.source}/{self.name}{mark}{place}"
+
 
 @dataclass(frozen=True)
 class Part:
@@ -110,37 +116,63 @@ def parts_from(file: InputFile, starts: Sequence[int], size: int) -> list[Part]:
     return [Part(file, start, stop, share) for start, stop, share in zip(starts, stops, shares, strict=True)]
 
 
+@dataclass(frozen=True)
+class Mishap:
+    """A document that could not be read, or a whole file or the rest of one: its name, its place if it has one, why."""
+
+    file: InputFile
+    id: str
+    row: int | None
+    what: str
+
+
 @dataclass
 class Mishaps:
     """What could not be read. With on_error "raise" the first one ends the run; with "skip" they are counted.
 
-    A document counts as one, and so does a file that breaks off: what was read of it before stays. `ignored` counts,
-    by source, members of tars that no document is made of (images, say).
+    A document counts as one, and so does a file that breaks off: what was read of it before stays. `keep` gets all of
+    them, some at a time. `by_file` counts them by the name of their file, with the first of each; `examples` has the
+    first five. `ignored` counts, by source, members of tars that no document is made of (images, say); `empty` names
+    files of 0 bytes.
     """
 
     on_error: str = "raise"
-    by_source: Counter[str] = field(default_factory=Counter)
+    keep: Callable[[list[Mishap]], None] | None = None
+    by_file: dict[str, tuple[int, str]] = field(default_factory=dict)
     examples: list[str] = field(default_factory=list)
     ignored: Counter[str] = field(default_factory=Counter)
+    empty: list[str] = field(default_factory=list)
+    _waiting: list[Mishap] = field(default_factory=list)
 
     @property
     def skipped(self) -> int:
         """Documents, or whole files, that were passed over."""
-        return self.by_source.total()
+        return sum(count for count, _ in self.by_file.values())
 
-    def report(self, error: SourceError, source: str) -> None:
-        """Raise, or count and keep the first five messages."""
+    def report(self, error: SourceError, file: InputFile, id: str | None = None, row: int | None = None) -> None:
+        """Raise, or count; without an id it is the file that cannot be read."""
         if self.on_error == "raise":
             raise error
-        self.by_source[source] += 1
+        what = portable(error.what)
         if len(self.examples) < 5:
-            self.examples.append(str(error))
+            self.examples.append(what)
+        count, first = self.by_file.get(file.name, (0, what))
+        self.by_file[file.name] = count + 1, first
+        if self.keep:
+            self._waiting.append(Mishap(file, id or f"{file.source}/{file.name}", row, what))
+            if len(self._waiting) >= _WAITING:
+                self.flush()
 
-    def add(self, other: Mishaps) -> None:
-        """Count what another unit could not read, too."""
-        self.by_source.update(other.by_source)
-        self.ignored.update(other.ignored)
-        self.examples = (self.examples + other.examples)[:5]
+    def flush(self) -> None:
+        """Hand over what is still waiting."""
+        if self.keep and self._waiting:
+            self.keep(self._waiting)
+            self._waiting = []
+
+
+def portable(text: str) -> str:
+    """Text that any file can hold: what UTF-8 cannot spell (bytes of file names that are none) is spelt out."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def expand(source: str, paths: Sequence[str]) -> list[InputFile]:

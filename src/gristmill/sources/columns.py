@@ -1,10 +1,15 @@
-"""Documents out of tables: Parquet and Arrow batches to ours. A row's number in its file is its place."""
+"""Documents out of tables: Parquet and Arrow batches to ours. A row's number in its file is its place.
+
+A file's batch is checked in full before anything looks into its values, and is handed on in slices: a text that a
+dictionary holds once, and a million rows name, would not fit in memory.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import json
-from collections.abc import Iterator, Sequence
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,10 +17,17 @@ import numpy as np
 from gristmill.core.errors import SourceError, did_you_mean
 from gristmill.sources import base
 from gristmill.sources.base import Format, InputFile, Mishaps, Part
-from gristmill.sources.batches import ROW, document_batch, place_ids
+from gristmill.sources.batches import BATCH_BYTES, ROW, document_batch, place_ids
+from gristmill.sources.cells import Cells, Mask, Sizes, is_text, spellable
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+# Where a column lies in a file: its name, and those of fields below it.
+Path = tuple[str, ...]
+# What a row costs beside its values.
+_ROW_BYTES = 64
+_MOST_NAMES = 20
 
 
 def run_edges(sizes: Sequence[int], unit_bytes: int) -> list[int]:
@@ -31,97 +43,156 @@ def damage_named(file: InputFile, format: str) -> Iterator[None]:
 
     try:
         yield
-    except (pa.ArrowException, OSError, StopIteration) as error:
+    except (
+        pa.ArrowException,
+        OSError,
+        StopIteration,
+        ValueError,
+        ArithmeticError,
+        RecursionError,
+        struct.error,
+    ) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         why = str(error).split("\n")[0].rstrip(".")
         raise SourceError(
-            f"{file.path} is damaged, encrypted or no {format} ({why}): leave it out, or mend it."
+            f"{file.path} is damaged, encrypted or no {format} ({why}).", "Leave it out, or mend it."
         ) from error
 
 
-def wanted(schema: pa.Schema, format: Format, part: Part) -> list[str]:
-    """The columns to read; a table without the text, or with one of another type, is a SourceError."""
-    import pyarrow.types as types
+def wanted(schema: pa.Schema, format: Format, part: Part) -> dict[str, Path]:
+    """Where the columns to read lie; a table without the text, or with one of another type, is a SourceError."""
+    found = {name: path for name in (format.text, format.id, *format.fields) if (path := _path(schema, name, part))}
+    if format.text not in found:
+        known = did_you_mean(format.text, schema.names[:_MOST_NAMES])
+        raise SourceError(
+            f"{part.file.path} has no column {format.text!r}{known}.",
+            "Name it with --text-field, or as the `text` of its source.",
+        )
+    for name, path in found.items():
+        kind = _type_at(schema, path)
+        if name == format.text and not is_text(kind):
+            raise SourceError(f"{part.file.path} has {kind} in column {name!r}, which must be text.")
+        if not spellable(kind):
+            raise SourceError(f"{part.file.path} has {kind} in column {name!r}, which cannot be carried as text.")
+    return found
 
-    if format.text not in schema.names:
-        known = did_you_mean(format.text, schema.names)
-        raise SourceError(f"{part.file.path} has no column {format.text!r}{known}: name it with --text-field.")
-    kind = schema.field(format.text).type
-    kind = kind.value_type if types.is_dictionary(kind) else kind
-    if not (types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)):
-        raise SourceError(f"{part.file.path} has {kind} in column {format.text!r}, which must be text.")
-    return [name for name in (format.text, format.id, *format.fields) if name in schema.names]
+
+def _path(schema: pa.Schema, name: str, part: Part) -> Path | None:
+    """A column of this name or, for a name with dots, a field inside a column; None if there is neither."""
+    for path in ((name,), tuple(name.split("."))):
+        try:
+            if _type_at(schema, path) is not None:
+                return path
+        except ValueError as error:
+            raise SourceError(f"{part.file.path} has {error}.", "Rename all but one of them.") from error
+    return None
 
 
-def table_documents(part: Part, format: Format, table: pa.RecordBatch, first: int, mishaps: Mishaps) -> pa.RecordBatch:
+def _type_at(schema: pa.Schema, path: Path) -> Any:
+    """The type of what lies at a path, None if there is nothing; a ValueError if there are several such."""
+    import pyarrow as pa
+
+    kind = pa.struct(list(schema))
+    for step in path:
+        places = kind.get_all_field_indices(step) if pa.types.is_struct(kind) else []
+        if len(places) > 1:
+            raise ValueError(f"{len(places)} columns called {step!r}")
+        if not places:
+            return None
+        kind = kind.field(places[0]).type
+    return kind
+
+
+def table_documents(
+    part: Part, format: Format, table: pa.RecordBatch, columns: Mapping[str, Path], first: int, mishaps: Mishaps
+) -> Iterator[pa.RecordBatch]:
     """A batch of the file's table, whose first row is number `first`, as documents; rows without a text are mishaps."""
-    import pyarrow as pa
+    checked = {name: _column(table, path) for name, path in columns.items()}
+    sizes: Sizes = sum((cells.sizes() for cells in checked.values()), np.zeros(len(table), np.int64))
+    for begin, end in _slices(sizes + _ROW_BYTES):
+        rows = np.arange(first + begin, first + end, dtype=np.int64)
+        values = {name: cells.slice(begin, end) for name, cells in checked.items()}
+        yield _Rows(part, format, rows, sizes[begin:end], values).documents(mishaps)
+
+
+def _column(table: pa.RecordBatch, path: Path) -> Cells:
+    """The column at a path, checked."""
     import pyarrow.compute as pc
 
-    table.validate()  # a damaged file must not send compiled code outside of its buffers
-    texts = table.column(format.text).cast(pa.large_string())
-    rows = np.arange(first, first + len(table), dtype=np.int64)
-    good = _readable(texts, rows, part, format, mishaps)
-    if not good.all():
-        table, texts, rows = table.filter(pa.array(good)), texts.filter(pa.array(good)), rows[good]
-    ids = place_ids(part.file, ROW, rows)
-    if format.id in table.schema.names:
-        ids = pc.coalesce(_as_strings(table.column(format.id)), ids)
-    fields = {name: _field(table, name) for name in format.fields}
-    return document_batch(part.file, rows, texts, ids, fields)
+    column = table.column(path[0])
+    if len(path) == 1:
+        return Cells.of(column)
+    column.validate(full=True)
+    return Cells.of(pc.struct_field(column, list(path[1:])))
 
 
-def _readable(texts: Any, rows: Any, part: Part, format: Format, mishaps: Mishaps) -> Any:
-    """Which rows hold a text that is valid and short enough; the others are reported."""
+def _slices(sizes: Sizes) -> Iterator[tuple[int, int]]:
+    """Runs of rows of about 8 MiB, of one row at least."""
+    ends = np.cumsum(sizes)
+    begin = 0
+    while begin < len(sizes):
+        before = int(ends[begin - 1]) if begin else 0
+        end = max(begin + 1, int(np.searchsorted(ends, before + BATCH_BYTES, "right")))
+        yield begin, end
+        begin = end
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows of a file with their numbers, their bytes, and the values of each column that is wanted and there."""
+
+    part: Part
+    format: Format
+    rows: Sizes
+    sizes: Sizes
+    values: Mapping[str, Cells]
+
+    def documents(self, mishaps: Mishaps) -> pa.RecordBatch:
+        """The rows as documents; those that are none are mishaps."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        short = self.sizes <= base.MAX_DOCUMENT_BYTES  # what is too long is not even decoded
+        made = {name: cells.take(short).strings() for name, cells in self.values.items()}
+        kept, rows = self._good(short, made, mishaps), self.rows[short]
+        given = {name: strings.filter(kept) for name, (strings, _) in made.items()}
+        rows = rows[kept.to_numpy(zero_copy_only=False)]
+        ids = place_ids(self.part.file, ROW, rows)
+        if self.format.id in given:
+            ids = pc.coalesce(given[self.format.id].cast(pa.string()), ids)
+        fields = {name: _field(given.get(name), len(rows)) for name in self.format.fields}
+        return document_batch(self.part.file, rows, _aligned(given[self.format.text]), ids, fields)
+
+    def _good(self, short: Mask, made: Mapping[str, Any], mishaps: Mishaps) -> Any:
+        """Which of the rows that are short enough are documents; all others are reported, in their order."""
+        import pyarrow as pa
+
+        why = np.full(len(self.rows), None, object)
+        why[~short] = f"is longer than {base.MAX_DOCUMENT_BYTES >> 20:,} MiB"
+        places = np.flatnonzero(short)
+        texts, _ = made[self.format.text]
+        why[places[texts.is_null().to_numpy(zero_copy_only=False)]] = f"has no text under {self.format.text!r} but null"
+        for name, (_, bad) in made.items():
+            why[places[bad]] = "is not UTF-8" if name == self.format.text else f"is not UTF-8 in {name!r}"
+        for i in np.flatnonzero(why != None):  # noqa: E711 - an array is compared
+            row, file = int(self.rows[i]), self.part.file
+            said = SourceError(
+                f"{file.path}, row {row:,} {why[i]}.", 'Mend it, or say on_error="skip".', arguments="on_error"
+            )
+            mishaps.report(said, file, file.at(ROW, row), row)
+        return pa.array(why[short] == None)  # noqa: E711
+
+
+def _field(strings: Any, count: int) -> Any:
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    lengths = pc.binary_length(texts).fill_null(-1).to_numpy(zero_copy_only=False)
-    good = (lengths >= 0) & (lengths <= base.MAX_DOCUMENT_BYTES)
-    try:
-        texts.validate(full=True)
-    except pa.ArrowInvalid:
-        texts.cast(pa.large_binary()).validate(full=True)
-        good &= [text is None or _is_utf8(text) for text in texts.cast(pa.large_binary()).to_pylist()]
-    for row in np.flatnonzero(~good):
-        mishaps.report(_unreadable(int(lengths[row]), int(rows[row]), part, format), part.file.source)
-    return good
+    return pa.nulls(count, pa.string()) if strings is None else strings.cast(pa.string())
 
 
-def _is_utf8(text: bytes) -> bool:
-    try:
-        text.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _unreadable(length: int, row: int, part: Part, format: Format) -> SourceError:
-    place = f"{part.file.path}, row {row:,}"
-    if length < 0:
-        return SourceError(f"{place} has no text under {format.text!r} but null.")
-    if length > base.MAX_DOCUMENT_BYTES:
-        return SourceError(f"{place} is longer than {base.MAX_DOCUMENT_BYTES >> 20:,} MiB: split it.")
-    return SourceError(f"{place} is not UTF-8. Mend it, or say --on-error skip.")
-
-
-def _field(table: pa.RecordBatch, name: str) -> Any:
+def _aligned(texts: Any) -> Any:
+    """Texts whose offsets lie where compiled code can read them, which those of a damaged file may not."""
     import pyarrow as pa
 
-    if name not in table.schema.names:
-        return pa.nulls(len(table), pa.string())
-    return _as_strings(table.column(name))
-
-
-def _as_strings(column: Any) -> Any:
-    """Strings as they are, numbers as Arrow spells them, nested values as compact JSON."""
-    import pyarrow as pa
-
-    if pa.types.is_nested(column.type):
-        return pa.array([None if value is None else _compact(value) for value in column.to_pylist()], pa.string())
-    return column.cast(pa.string())
-
-
-def _compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    offsets = texts.buffers()[1]
+    return texts if offsets is None or offsets.address % 8 == 0 else texts.take(pa.array(np.arange(len(texts))))

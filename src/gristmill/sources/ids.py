@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gristmill.core.errors import SourceError
-from gristmill.sources.base import Mishaps
+from gristmill.sources.base import InputFile, Mishaps
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -14,34 +14,37 @@ if TYPE_CHECKING:
 _MOST_IDS = 1_000_000
 
 
-def first_of_each(batch: pa.RecordBatch, seen: set[str], mishaps: Mishaps) -> pa.RecordBatch:
+def first_of_each(batch: pa.RecordBatch, seen: set[str], file: InputFile, mishaps: Mishaps) -> pa.RecordBatch:
     """The batch without documents whose id was seen before, each of which is a mishap; its ids are seen from now on."""
     ids = batch.column("id").to_pylist()
     fresh = set(ids)
     if len(fresh) < len(ids) or not seen.isdisjoint(fresh):
-        batch = _without_repeated(batch, ids, seen, mishaps)
+        batch = _without_repeated(batch, ids, seen, file, mishaps)
     if len(seen) < _MOST_IDS:
         seen |= fresh
     return batch
 
 
-def _without_repeated(batch: pa.RecordBatch, ids: list[str], seen: set[str], mishaps: Mishaps) -> pa.RecordBatch:
+def _without_repeated(
+    batch: pa.RecordBatch, ids: list[str], seen: set[str], file: InputFile, mishaps: Mishaps
+) -> pa.RecordBatch:
     import pyarrow as pa
 
     here: set[str] = set()
     kept = []
     for row, id in enumerate(ids):
         if id in seen or id in here:
-            mishaps.report(_repeated(batch, row), batch.column("source")[row].as_py())
+            place = batch.column("row")[row].as_py()
+            mishaps.report(_repeated(id, place, file), file, id, place)
         else:
             kept.append(row)
             here.add(id)
     return batch.take(pa.array(kept, pa.int64()))
 
 
-def _repeated(batch: pa.RecordBatch, row: int) -> SourceError:
-    id, source, path, place = (batch.column(name)[row].as_py() for name in ("id", "source", "path", "row"))
+def _repeated(id: str, place: int, file: InputFile) -> SourceError:
     return SourceError(
-        f"{path} (source {source!r}) has at {place:,} the id {id!r} of an earlier document: give each its own, "
-        "name another id field, or say --on-error skip."
+        f"{file.name} (source {file.source!r}) has at {place:,} the id {id!r} of an earlier document.",
+        'Give each its own, name another id field, or say on_error="skip".',
+        arguments="on_error",
     )

@@ -75,6 +75,8 @@ def scan_block(block: bytes, keys: Sequence[str]) -> ScannedBlock:
     scanned = ScannedBlock(block, lines[: count + 1], states[:count], begins[:count], ends[:count], kinds[:count])
     if not is_utf8(block):
         _leave_unread(scanned)
+    if paths := [i for i, key in enumerate(keys) if "." in key]:  # the value may lie deeper
+        scanned.states[(scanned.kinds[:, paths] == ABSENT).any(axis=1) & (scanned.states == READ)] = UNREAD
     return scanned
 
 

@@ -6,14 +6,17 @@ reads it after all or says what is wrong, and where.
 
 from __future__ import annotations
 
+import codecs
+import itertools
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gristmill.core.errors import SourceError
-from gristmill.sources.base import Format, Mishaps, Part
+from gristmill.sources.base import Format, InputFile, Mishaps, Part
 from gristmill.sources.batches import BYTE, document_batch, place_ids
-from gristmill.sources.lines import text_blocks, too_long, where
+from gristmill.sources.lines import cut_bytes, open_text, text_blocks, too_long, where
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,15 +26,50 @@ if TYPE_CHECKING:
 # What a document brings: its id, its text, the carried fields.
 Values = list[str | None]
 
+_HEAD_BYTES = 4096
+# Python's parser makes about 200 bytes of each value: a line with more of them than this is refused.
+_MOST_VALUES = 4_000_000
+
 
 def read_jsonl(part: Part, format: Format, mishaps: Mishaps) -> Iterator[pa.RecordBatch]:
     """One document a line that is not blank; a line that is no such object is reported with its place."""
+    return _read_blocks(text_blocks(part, format, part.stop), part, format, mishaps)
+
+
+def cut_json(file: InputFile, format: Format, size: int, unit_bytes: int) -> list[Part]:
+    """Stretches of lines; an array stays whole."""
+    whole = Part(file, size=size)
+    return [whole] if _is_array(whole, format) else cut_bytes(file, format, size, unit_bytes)
+
+
+def read_json(part: Part, format: Format, mishaps: Mishaps) -> Iterator[pa.RecordBatch]:
+    """A `.json` file: lines as in JSONL, or one array, an element a document."""
+    if part.start or part.stop or not _is_array(part, format):
+        return read_jsonl(part, format, mishaps)
+    from gristmill.sources.json_arrays import ArrayLines
+
+    lines = text_blocks(part, format, None, lambda stream: ArrayLines(stream, part.file.path))
+    return _read_blocks(lines, part, format, mishaps)
+
+
+def _is_array(part: Part, format: Format) -> bool:
+    """Whether the first byte that is not blank opens an array."""
+    with open_text(part, format) as stream:
+        while head := stream.read(_HEAD_BYTES):
+            if head := head.removeprefix(codecs.BOM_UTF8).lstrip():
+                return head.startswith(b"[")
+    return False
+
+
+def _read_blocks(
+    blocks: Iterator[tuple[int, bytes | None]], part: Part, format: Format, mishaps: Mishaps
+) -> Iterator[pa.RecordBatch]:
     from gristmill.sources.json_blocks import scan_block
 
     number = 0
-    for at, block in text_blocks(part, format, part.stop):
+    for at, block in blocks:
         if block is None:
-            mishaps.report(too_long(where(part, at, number + 1)), part.file.source)
+            mishaps.report(too_long(where(part, at, number + 1)), part.file, part.file.at(BYTE, at), at)
             number += 1
             continue
         scanned = scan_block(block, (format.text, format.id, *format.fields))
@@ -56,10 +94,11 @@ def _second_look(
 
     taken: list[tuple[int, Values]] = []
     for i, start, line in scanned.unread():
+        row = at + start
         try:
-            taken.append((at + start, parse_line(line, format, where(part, at + start, before + i + 1))))
+            taken.append((row, parse_line(line, format, where(part, row, before + i + 1))))
         except SourceError as error:
-            mishaps.report(error, part.file.source)
+            mishaps.report(error, part.file, part.file.at(BYTE, row), row)
     if taken:
         columns = zip(*(values for _, values in taken), strict=True)
         ids, texts, *fields = (pa.array(column, pa.large_string()) for column in columns)
@@ -88,6 +127,20 @@ def _in_order(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return joined.take(pc.sort_indices(joined.column("row")))
 
 
+@dataclass(frozen=True)
+class _Number:
+    """A number as it is spelt in the file: its digits are kept, however many there are."""
+
+    spelling: str
+
+
+def parse_json(data: bytes) -> Any:
+    """A JSON value by Python's parser, its numbers as they are spelt."""
+    if len(data) > _MOST_VALUES and data.count(b",") > _MOST_VALUES:
+        raise ValueError(f"more than {_MOST_VALUES:,} values")
+    return json.loads(data, parse_int=_Number, parse_float=_Number)
+
+
 def parse_line(line: bytes, format: Format, where: str) -> Values:
     """Id, text and carried fields of one line, by Python's parser; a SourceError says what is wrong with it."""
     return parse_object(_parsed(line, where), format, where)
@@ -96,46 +149,94 @@ def parse_line(line: bytes, format: Format, where: str) -> Values:
 def parse_object(value: Any, format: Format, where: str) -> Values:
     """Id, text and carried fields of a JSON value."""
     text = _string(_text(value, format.text, where), f"text of {where}")
-    given = value.get(format.id)
+    given = value_at(value, format.id)
     if isinstance(given, dict | list):
         raise SourceError(f"{where} has an id under {format.id!r} that is neither text nor a number.")
     return [
         _spelt(given, f"id of {where}"),
         text,
-        *(_spelt(value.get(name), f"field {name!r} of {where}") for name in format.fields),
+        *(_spelt(value_at(value, name), f"field {name!r} of {where}") for name in format.fields),
     ]
 
 
+def value_at(value: Any, key: str) -> Any:
+    """The value under a key, or under a path of keys with dots between them; None if there is none."""
+    if key in value:
+        return value[key]
+    for step in key.split("."):
+        value = value.get(step) if isinstance(value, dict) else None
+    return value
+
+
 def _spelt(value: Any, what: str) -> str | None:
-    """A value as text: strings as they are, all else as compact JSON; null is null."""
+    """A value as text: strings and numbers as they are, all else as compact JSON; null is null."""
     if value is None:
         return None
+    if isinstance(value, _Number):
+        return value.spelling
     if not isinstance(value, str):
-        value = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        value = _compact(value, what)
     return _string(value, what)
+
+
+def _compact(value: Any, what: str) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_number)
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, a thousand brackets
+        raise SourceError(
+            f"The {what} cannot be carried: {error}.", 'Mend it, or say on_error="skip".', arguments="on_error"
+        ) from error
+
+
+def _number(value: _Number) -> int | float:
+    return int(value.spelling) if value.spelling.lstrip("-").isdigit() else float(value.spelling)
 
 
 def _parsed(line: bytes, where: str) -> Any:
     try:
-        return json.loads(line.decode("utf-8"))
+        codecs.utf_8_decode(line, "strict", True)  # json would take UTF-16
+        return parse_json(line)
     except UnicodeDecodeError as error:
         raise SourceError(
-            f"{where} is not UTF-8: byte {error.start:,} of the line is invalid. Mend it, or say --on-error skip."
+            f"{where} is not UTF-8: byte {error.start:,} of the line is invalid.",
+            'Mend it, or say on_error="skip".',
+            arguments="on_error",
         ) from error
-    except (ValueError, RecursionError) as error:  # bad JSON, a number of thousands of digits, a thousand brackets
-        raise SourceError(f"{where} is not JSON: {error}. Mend it, or say --on-error skip.") from error
+    except (ValueError, RecursionError) as error:  # bad JSON, a thousand brackets
+        raise SourceError(
+            f"{where} is not JSON: {error}.", 'Mend it, or say on_error="skip".', arguments="on_error"
+        ) from error
 
 
 def _text(value: Any, key: str, where: str) -> str:
     if not isinstance(value, dict):
-        raise SourceError(f"{where} is no JSON object with a text under {key!r} but {type(value).__name__}.")
-    if key not in value:
-        keys = ", ".join(map(repr, value)) or "no keys"
-        raise SourceError(f"{where} has no text under {key!r} (it has {keys}). Name the key with --text-field.")
-    text = value[key]
+        raise SourceError(f"{where} is no JSON object with a text under {key!r} but {_kind(value)}.")
+    text = value_at(value, key)
+    if text is None and key not in value:
+        raise SourceError(
+            f"{where} has no text under {key!r} (it has {_some_keys(value)}).",
+            "Name the key with --text-field, or as the `text` of its source.",
+        )
     if not isinstance(text, str):
-        raise SourceError(f"{where} has no text under {key!r} but {json.dumps(text)[:40]}.")
+        raise SourceError(f"{where} has no text under {key!r} but {_shown(text)[:40]}.")
     return text
+
+
+def _shown(value: Any) -> str:
+    try:
+        return value.spelling if isinstance(value, _Number) else json.dumps(value, default=_number)
+    except (ValueError, RecursionError):
+        return _kind(value)
+
+
+def _kind(value: Any) -> str:
+    return "a number" if isinstance(value, _Number) else type(value).__name__
+
+
+def _some_keys(value: dict[str, Any]) -> str:
+    """A few of an object's keys, for a message."""
+    shown = [repr(key[:40]) for key in itertools.islice(value, 10)] or ["no keys"]
+    return ", ".join(shown) + (f" and {len(value) - 10:,} more" if len(value) > 10 else "")
 
 
 def _string(text: str, what: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gristmill.sources.arrow import cut_batches, read_arrow
 from gristmill.sources.base import Format, InputFile, Mishaps, Part
-from gristmill.sources.jsonl import read_jsonl
+from gristmill.sources.jsonl import cut_json, read_json, read_jsonl
 from gristmill.sources.lines import cut_bytes
 from gristmill.sources.parquet import cut_row_groups, read_parquet
 from gristmill.sources.streams import unpacked_name
@@ -22,16 +22,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Kind:
-    """How a format is read, how a file of it larger than a unit is cut, and whether documents may bring own ids."""
+    """How a format is read, how a file of it larger than a unit is cut, and whether documents may bring own ids.
+
+    A file of 0 bytes holds no documents where a format needs bytes; as plain text it is an empty one.
+    """
 
     read: Callable[[Part, Format, Mishaps], Iterator[pa.RecordBatch]]
     cut: Callable[[InputFile, Format, int, int], list[Part]]
     brings_ids: bool = True
+    needs_bytes: bool = True
 
 
 _KINDS = {
-    "text": Kind(read_text, cut_text, brings_ids=False),
+    "text": Kind(read_text, cut_text, brings_ids=False, needs_bytes=False),
     "jsonl": Kind(read_jsonl, cut_bytes),
+    "json": Kind(read_json, cut_json),
     "parquet": Kind(read_parquet, cut_row_groups),
     "arrow": Kind(read_arrow, cut_batches),
     "webdataset": Kind(read_webdataset, cut_nothing),
@@ -39,7 +44,8 @@ _KINDS = {
 
 # Any other suffix is plain text.
 _SUFFIXES = {
-    **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
+    **dict.fromkeys((".jsonl", ".ndjson"), "jsonl"),
+    ".json": "json",
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
     **dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow"),
     ".tar": "webdataset",

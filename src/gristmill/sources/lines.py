@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -116,10 +116,15 @@ def tabulate(block: bytes) -> Table:
     return Table(begins, ends, filled)
 
 
-def text_blocks(part: Part, format: Format, stop: int | None) -> Iterator[tuple[int, bytes | None]]:
-    """The blocks of a part of a file as UTF-8, without the byte order mark that may open the file."""
+def text_blocks(
+    part: Part, format: Format, stop: int | None, lines_of: Callable[[Readable], Readable] | None = None
+) -> Iterator[tuple[int, bytes | None]]:
+    """The blocks of a part of a file as UTF-8, without the byte order mark that may open the file.
+
+    `lines_of` makes lines of what has none.
+    """
     with open_text(part, format) as stream:
-        for at, block in read_blocks(stream, part.start, stop):
+        for at, block in read_blocks(lines_of(stream) if lines_of else stream, part.start, stop):
             mark = len(codecs.BOM_UTF8) if at == 0 and block and block.startswith(codecs.BOM_UTF8) else 0
             yield at + mark, block[mark:] if block and mark else block
 
@@ -139,7 +144,9 @@ def where(part: Part, at: int, number: int) -> str:
 def too_long(place: str) -> SourceError:
     """The error for a document over the limit."""
     limit = base.MAX_DOCUMENT_BYTES >> 20
-    return SourceError(f"{place} is longer than {limit:,} MiB: split it, or say --on-error skip.")
+    return SourceError(
+        f"{place} is longer than {limit:,} MiB.", 'Split it, or say on_error="skip".', arguments="on_error"
+    )
 
 
 def is_utf8(data: bytes) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import bz2
 import codecs
 import contextlib
+import functools
 import lzma
 import os
 import tempfile
@@ -16,7 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from gristmill.core.errors import SourceError
-from gristmill.sources.zstd_frames import frame_at
+from gristmill.sources.zstd_frames import Frames, frame_starts
 
 if TYPE_CHECKING:
     from gristmill.sources.base import InputFile
@@ -78,7 +79,9 @@ class Stream:
                 raise
             raise SourceError(
                 f"{self._path} is damaged or cut off after {self.position:,} unpacked bytes "
-                f"({str(error).rstrip('.')}): fetch it again, or say --on-error skip to keep what comes before."
+                f"({str(error).rstrip('.')}).",
+                'Fetch it again, or say on_error="skip" to keep what comes before.',
+                arguments="on_error",
             ) from error
         self.position += len(data)
         return data
@@ -92,8 +95,12 @@ class Stream:
             return _Members(self._file, _DECOMPRESSORS[self._packing])
         import pyarrow as pa
 
-        if start:
-            self._file.seek(frame_at(self._file, start))
+        starts = frame_starts(self._file) if self._packing == "zstd" else None
+        if starts is not None:
+            return Frames(self._file, starts, start)
+        if start:  # it had a table when it was cut
+            raise SourceError(f"{self._path} changed while it was read.", "Run the same command again.")
+        self._file.seek(0)
         return pa.CompressedInputStream(pa.PythonFile(self._file), self._packing)
 
     def _check_magic(self) -> None:
@@ -105,11 +112,16 @@ class Stream:
         if found != self._packing:
             held = found or ("something else" if head else "nothing")
             raise SourceError(
-                f"{self._path} is {self._packing or 'plain'} by its name but holds {held}: give it its right suffix."
+                f"{self._path} is {self._packing or 'plain'} by its name but holds {held}.", "Give it its right suffix."
             )
 
 
-_DECOMPRESSORS: dict[str, Callable[[], Any]] = {"bz2": bz2.BZ2Decompressor, "xz": lzma.LZMADecompressor}
+# xz may look back as far as the file says: `xz -9` needs 65 MiB. (zstd refuses more than 128 MiB by itself.)
+_XZ_BYTES = 512 << 20
+_DECOMPRESSORS: dict[str, Callable[[], Any]] = {
+    "bz2": bz2.BZ2Decompressor,
+    "xz": functools.partial(lzma.LZMADecompressor, memlimit=_XZ_BYTES),
+}
 _PACKED_BYTES = 1 << 18
 
 
@@ -184,9 +196,10 @@ class Transcoded:
         held = len(self._decoder.getstate()[0])
         try:
             return self._decoder.decode(data, final)
-        except UnicodeDecodeError as error:
-            at = self._stream.position - len(data) - held + error.start
+        except UnicodeError as error:  # some of Python's codecs do not say where
+            at = self._stream.position - len(data) - held + getattr(error, "start", 0)
             raise SourceError(
-                f"{self._path} is not {self._encoding}: byte {at:,} is invalid. "
-                "Name its encoding, or say --on-error skip."
+                f"{self._path} is not {self._encoding}: byte {at:,} is invalid.",
+                'Name its encoding, or say on_error="skip".',
+                arguments="on_error",
             ) from error

@@ -59,8 +59,8 @@ def _whole(part: Part, format: Format) -> bytes:
             if size > base.MAX_DOCUMENT_BYTES:
                 limit = base.MAX_DOCUMENT_BYTES >> 20
                 raise SourceError(
-                    f"{part.file.path} is one document of more than {limit:,} MiB: say what a document is in it "
-                    "with `documents: paragraph` or `documents: line`."
+                    f"{part.file.path} is one document of more than {limit:,} MiB.",
+                    "Say what a document is in it with `documents: paragraph` or `documents: line`.",
                 )
     return b"".join(chunks)
 
@@ -69,15 +69,17 @@ def _check(data: bytes, what: str, mark: int = 0) -> None:
     """Refuse what is no UTF-8 text, naming the byte."""
     if (nul := data.find(b"\0")) >= 0:
         raise SourceError(
-            f"{what} is not text: byte {nul:,} is NUL, as in binary files and UTF-16. Leave it out, name its encoding, "
-            "or say --on-error skip."
+            f"{what} is not text: byte {nul:,} is NUL, as in binary files and UTF-16.",
+            'Leave it out, name its encoding, or say on_error="skip".',
+            arguments="on_error",
         )
     try:
         codecs.utf_8_decode(memoryview(data)[mark:], "strict", True)
     except UnicodeDecodeError as error:
         raise SourceError(
-            f"{what} is not UTF-8: byte {error.start + mark:,} is invalid. Convert it, name its encoding, "
-            "or say --on-error skip."
+            f"{what} is not UTF-8: byte {error.start + mark:,} is invalid.",
+            'Convert it, name its encoding, or say on_error="skip".',
+            arguments="on_error",
         ) from error
 
 
@@ -109,7 +111,7 @@ def _lines(part: Part, format: Format, mishaps: Mishaps) -> Iterator[_Spans]:
     before = 0
     for at, block in text_blocks(part, format, part.stop):
         if block is None:
-            mishaps.report(too_long(where(part, at, before + 1)), part.file.source)
+            mishaps.report(too_long(where(part, at, before + 1)), part.file, part.file.at(BYTE, at), at)
             before += 1
             continue
         table = tabulate(block)
@@ -124,7 +126,7 @@ def _paragraphs(part: Part, format: Format, mishaps: Mishaps) -> Iterator[_Spans
     for at, before, block in _stretches(text_blocks(part, format, None)):
         if block is None:
             if not passing:
-                mishaps.report(too_long(where(part, at, before + 1)), part.file.source)
+                mishaps.report(too_long(where(part, at, before + 1)), part.file, part.file.at(BYTE, at), at)
             passing = True
             continue
         table = tabulate(block)
@@ -175,13 +177,14 @@ def _good_ones(spans: _Spans, part: Part, mishaps: Mishaps) -> npt.NDArray[np.bo
     """Which documents are text; the others are reported."""
     good = np.ones(len(spans.begins), np.bool_)
     for i, (begin, end) in enumerate(zip(spans.begins.tolist(), spans.ends.tolist(), strict=True)):
-        place = where(part, spans.at + begin, int(spans.numbers[i]))
+        at = spans.at + begin
+        place = where(part, at, int(spans.numbers[i]))
         try:
             if end - begin > base.MAX_DOCUMENT_BYTES:
                 raise too_long(place)
             _check(spans.block[begin:end], place)
         except SourceError as error:
-            mishaps.report(error, part.file.source)
+            mishaps.report(error, part.file, part.file.at(BYTE, at), at)
             good[i] = False
     return good
 

@@ -13,6 +13,7 @@ from gristmill.sources.base import Format, InputFile, Mishaps, Part
 from gristmill.sources.batches import rebatch
 from gristmill.sources.ids import first_of_each
 from gristmill.sources.kinds import kind_of
+from gristmill.sources.streams import packing_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -101,10 +102,14 @@ def _read(part: Part, format: Format, seen: set[str], mishaps: Mishaps) -> Itera
     """The documents of a part; what ends it early is one mishap. `seen` are the ids of the unit so far."""
     kind = kind_of(part.file, format)
     try:
+        if os.stat(part.file.path).st_size == 0:
+            mishaps.empty.append(part.file.name)
+            if kind.needs_bytes or packing_of(part.file.path):
+                return
         for batch in kind.read(part, format, mishaps):
-            yield first_of_each(batch, seen, mishaps) if kind.brings_ids else batch
+            yield first_of_each(batch, seen, part.file, mishaps) if kind.brings_ids else batch
     except SourceError as error:
-        mishaps.report(error, part.file.source)
+        mishaps.report(error, part.file)
     except OSError as error:
         why = error.strerror or error
-        mishaps.report(SourceError(f"{part.file.path} cannot be read ({why})."), part.file.source)
+        mishaps.report(SourceError(f"{part.file.path} cannot be read ({why})."), part.file)

@@ -6,10 +6,7 @@ come from that JSON. Other members are passed over and counted. Nothing is unpac
 
 from __future__ import annotations
 
-import io
 import itertools
-import json
-import tarfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +14,9 @@ from gristmill.core.errors import SourceError
 from gristmill.sources import base
 from gristmill.sources.base import Format, InputFile, Mishaps, Part
 from gristmill.sources.batches import BATCH_BYTES, BATCH_DOCUMENTS, ROW, document_batch
-from gristmill.sources.jsonl import Values, parse_object
+from gristmill.sources.jsonl import Values, parse_json, parse_object
 from gristmill.sources.streams import Stream
+from gristmill.sources.tar import Member, TarError, TarReader
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,9 +41,9 @@ def _documents(part: Part, format: Format, mishaps: Mishaps) -> Iterator[tuple[i
         try:
             id, *values = _values(members, format, f"{part.file.path}, sample {key!r}")
         except SourceError as error:
-            mishaps.report(error, part.file.source)
+            mishaps.report(error, part.file, part.file.at(ROW, key), row)
             continue
-        yield row, [f"{part.file.source}/{part.file.name}{ROW}{key}" if id is None else id, *values]
+        yield row, [part.file.at(ROW, key) if id is None else id, *values]
 
 
 def _gathered(documents: Iterator[tuple[int, Values]]) -> Iterator[list[tuple[int, Values]]]:
@@ -65,39 +63,26 @@ def _gathered(documents: Iterator[tuple[int, Values]]) -> Iterator[list[tuple[in
     yield held
 
 
-# The members of a sample that may hold text, by the name after the first dot; None is one that is too long.
+# The members of a sample that may hold text, by the name after the first dot; None is one that is sparse or too long.
 _Members = dict[str, bytes | None]
 
 
 def _samples(part: Part, mishaps: Mishaps) -> Iterator[tuple[int, str, _Members]]:
     """Number, key and members of each sample."""
     with Stream(part.file) as stream:
+        tar = TarReader(stream)
         try:
-            with tarfile.open(fileobj=io.BufferedReader(_Raw(stream)), mode="r|") as tar:
-                files = ((*_key(member.name), member) for member in tar if member.isfile())
-                for row, (key, group) in enumerate(itertools.groupby(files, key=lambda named: named[0])):
-                    members = {suffix: _data(tar, member, suffix) for _, suffix, member in group}
-                    mishaps.ignored[part.file.source] += sum(suffix not in _WANTED for suffix in members)
-                    yield row, key, {suffix: data for suffix, data in members.items() if suffix in _WANTED}
-        except (tarfile.TarError, EOFError) as error:
+            files = ((*_key(member.name), member) for member in tar)
+            for row, (key, group) in enumerate(itertools.groupby(files, key=lambda named: named[0])):
+                members = {suffix: _data(tar, member, suffix) for _, suffix, member in group}
+                mishaps.ignored[part.file.source] += sum(suffix not in _WANTED for suffix in members)
+                yield row, key, {suffix: data for suffix, data in members.items() if suffix in _WANTED}
+        except TarError as error:
             raise SourceError(
-                f"{part.file.path} is damaged, cut off or no tar after {stream.position:,} bytes ({error})."
+                f"{part.file.path} is damaged, cut off or no tar after {stream.position:,} bytes ({error}).",
+                'Fetch it again, or say on_error="skip" to keep what comes before.',
+                arguments="on_error",
             ) from error
-
-
-class _Raw(io.RawIOBase):
-    """A stream in the shape that Python's buffered reader wants."""
-
-    def __init__(self, stream: Stream) -> None:
-        self._stream = stream
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._stream.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
 
 
 def _key(name: str) -> tuple[str, str]:
@@ -109,17 +94,18 @@ def _key(name: str) -> tuple[str, str]:
     return key.encode("utf-8", "backslashreplace").decode("utf-8"), suffix.lower()
 
 
-def _data(tar: tarfile.TarFile, member: tarfile.TarInfo, suffix: str) -> bytes | None:
-    if suffix not in _WANTED or member.size > base.MAX_DOCUMENT_BYTES:
-        return None
-    file = tar.extractfile(member)
-    return file.read() if file else b""
+def _data(tar: TarReader, member: Member, suffix: str) -> bytes | None:
+    wanted = suffix in _WANTED and not member.sparse and member.size <= base.MAX_DOCUMENT_BYTES
+    return tar.data() if wanted else None
 
 
 def _values(members: _Members, format: Format, where: str) -> Values:
     """Id, text and fields of a sample."""
     if None in members.values():
-        raise SourceError(f"{where} is longer than {base.MAX_DOCUMENT_BYTES >> 20:,} MiB: split it.")
+        limit = base.MAX_DOCUMENT_BYTES >> 20
+        raise SourceError(
+            f"{where} is longer than {limit:,} MiB, or stored with holes.", "Split it, or pack it without --sparse."
+        )
     beside = _object(members.get(_JSON), where)
     for suffix in _TEXTS:
         if (data := members.get(suffix)) is not None:
@@ -133,7 +119,7 @@ def _object(data: bytes | None, where: str) -> dict[str, Any]:
     if data is None:
         return {}
     try:
-        value = json.loads(data)
+        value = parse_json(data)
     except (ValueError, RecursionError) as error:
         raise SourceError(f"{where} has a member .json that is not JSON: {error}.") from error
     if not isinstance(value, dict):
@@ -144,8 +130,9 @@ def _object(data: bytes | None, where: str) -> dict[str, Any]:
 def _decoded(data: bytes, format: Format, where: str) -> str:
     try:
         return data.decode("utf-8-sig" if format.is_utf8 else format.encoding)
-    except UnicodeDecodeError as error:
-        raise SourceError(f"{where} is not {format.encoding}: byte {error.start:,} of its text is invalid.") from error
+    except UnicodeError as error:  # some of Python's codecs do not say where
+        at = getattr(error, "start", 0)
+        raise SourceError(f"{where} is not {format.encoding}: byte {at:,} of its text is invalid.") from error
 
 
 def _batch(part: Part, format: Format, held: list[tuple[int, Values]]) -> pa.RecordBatch:

@@ -2,10 +2,13 @@
 
 The table is a skippable frame: its header (8 bytes), an entry a frame (packed size, unpacked size, and a checksum if
 the descriptor's top bit is set; 4 bytes each), then the number of frames, the descriptor and a magic number.
+A table can be wrong, and then a file that is cut by it would lose lines or repeat them: so each frame is unpacked by
+itself, and must be as long as the table says.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import struct
 from pathlib import Path
@@ -16,35 +19,93 @@ import numpy.typing as npt
 
 from gristmill.core.errors import SourceError
 
-_FOOTER = struct.Struct("<IBI")
-_MAGIC = 0x8F92EAB1
-_HEADER_BYTES = 8
+_FOOTER, _HEADER = struct.Struct("<IBI"), struct.Struct("<II")
+_MAGIC, _SKIPPABLE = 0x8F92EAB1, 0x184D2A5E
+
+Starts = npt.NDArray[np.int64]
 
 
-def frame_starts(file: IO[bytes]) -> npt.NDArray[np.int64] | None:
+def frame_starts(file: IO[bytes]) -> Starts | None:
     """Where frames begin, as rows of (packed, unpacked) byte, and a last row with the ends; None without a table."""
     size = file.seek(0, os.SEEK_END)
-    if size < _FOOTER.size + _HEADER_BYTES:
+    if size < _FOOTER.size + _HEADER.size:
         return None
     file.seek(size - _FOOTER.size)
     count, descriptor, magic = _FOOTER.unpack(file.read(_FOOTER.size))
     width = 12 if descriptor & 0x80 else 8
     begin = size - _FOOTER.size - count * width
-    if magic != _MAGIC or begin < _HEADER_BYTES:
+    if magic != _MAGIC or begin < _HEADER.size:
         return None
-    file.seek(begin)
+    file.seek(begin - _HEADER.size)
+    if _HEADER.unpack(file.read(_HEADER.size)) != (_SKIPPABLE, count * width + _FOOTER.size):
+        return None
     entries = np.frombuffer(file.read(count * width), "<u4").reshape(count, width // 4)
     starts: npt.NDArray[Any] = np.zeros((count + 1, 2), np.int64)
     np.cumsum(entries[:, :2], axis=0, dtype=np.int64, out=starts[1:])
-    return starts if starts[-1, 0] == begin - _HEADER_BYTES else None
+    if starts[-1, 0] != begin - _HEADER.size:
+        raise _wrong(file, "does not add up to its frames")
+    return starts
 
 
-def frame_at(file: IO[bytes], unpacked: int) -> int:
-    """The packed byte at which the frame begins that holds unpacked byte `unpacked`, which is a frame's first."""
-    starts = frame_starts(file)
-    if starts is None:  # it had one when it was cut
-        raise SourceError(f"{file.name} changed while it was read: run the same command again.")
-    return int(starts[np.searchsorted(starts[:, 1], unpacked), 0])
+def _wrong(file: IO[bytes], why: str) -> SourceError:
+    return SourceError(f"The seek table of {file.name} {why}.", "Pack the file anew.")
+
+
+class Frames:
+    """The unpacked bytes of a file with a table, from `start` on, which is a frame's first."""
+
+    def __init__(self, file: IO[bytes], starts: Starts, start: int) -> None:
+        self._file, self._starts = file, starts
+        self._next = int(np.searchsorted(starts[:, 1], start))
+        if self._next == len(starts) or starts[self._next, 1] != start:
+            raise SourceError(f"{file.name} changed while it was read.", "Run the same command again.")
+        self._frame: Any = io.BytesIO()
+        self._left = 0
+
+    def read(self, size: int) -> bytes:
+        """At most `size` bytes; none at the end."""
+        while not self._left:
+            if self._next == len(self._starts) - 1:
+                return b""
+            self._open()
+        data: bytes = self._frame.read(min(size, self._left))
+        self._left -= len(data)
+        if not data:
+            raise _wrong(self._file, f"has frame {self._next - 1:,} longer than it is")
+        if not self._left:
+            self._check_end()
+        return data
+
+    def _open(self) -> None:
+        import pyarrow as pa
+
+        packed, self._left = (self._starts[self._next + 1] - self._starts[self._next]).tolist()
+        self._file.seek(int(self._starts[self._next, 0]))
+        self._frame = pa.CompressedInputStream(pa.PythonFile(_Stretch(self._file, packed), "r"), "zstd")
+        self._next += 1
+        if not self._left:
+            self._check_end()
+
+    def _check_end(self) -> None:
+        if self._frame.read(1):
+            raise _wrong(self._file, f"has frame {self._next - 1:,} shorter than it is")
+
+
+class _Stretch:
+    """The next `size` bytes of a file, as a file that is not closed with them."""
+
+    closed = False
+
+    def __init__(self, file: IO[bytes], size: int) -> None:
+        self._file, self._left = file, size
+
+    def read(self, size: int) -> bytes:
+        data = self._file.read(min(size, self._left))
+        self._left -= len(data)
+        return data
+
+    def close(self) -> None:
+        pass
 
 
 def frame_edges(path: Path, unit_bytes: int) -> list[int]:

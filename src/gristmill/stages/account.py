@@ -24,6 +24,8 @@ _UNITS = ("documents", "bytes", "tokens")
 FUNNEL = "funnel.json"
 # A rule that drops more than this share of what it sees is worth a look before the data is used.
 _LARGE_SHARE = 0.5
+# Files that a note names; the account has them all.
+_SHOWN = 20
 
 
 @dataclass
@@ -46,7 +48,8 @@ class Funnel:
         self._unreadable: Counter[str] = Counter()
         self._mix: list[dict[str, Any]] = []
         self._ends: dict[tuple[str, str], Counter[str]] = {}
-        self.examples: list[str] = []
+        self._damaged: list[tuple[int, str]] = []
+        self.empty: list[str] = []
         self.ignored = 0
 
     def add(self, source: str, facts: Facts) -> None:
@@ -63,7 +66,8 @@ class Funnel:
             self._splits.setdefault((split, source), Counter()).update(counts)
         self._unreadable[source] += facts.get("unreadable", 0)
         self.ignored += facts.get("ignored", 0)
-        self.examples = (self.examples + facts.get("examples", []))[:5]
+        self._damaged += [(count, first) for count, first in facts.get("damaged", {}).values()]
+        self.empty += facts.get("empty", [])
 
     def _step(self, step: str, source: str) -> _Step:
         return self._steps.setdefault(step, {}).setdefault(source, _Step())
@@ -77,6 +81,22 @@ class Funnel:
     def dropped(self) -> int:
         """Documents that rules dropped, those without a text included."""
         return sum(step.reasons.total() for steps in self._steps.values() for step in steps.values())
+
+    def notes(self, files: int) -> list[str]:
+        """What was left out on the way in: each file that is damaged or empty, by name."""
+        found = []
+        if self.unreadable:
+            shown = "; ".join(f"{first} (and {count - 1:,} more there)" if count > 1 else first
+                              for count, first in self._damaged[:_SHOWN])  # fmt: skip
+            more = f"; and {len(self._damaged) - _SHOWN:,} more files" if len(self._damaged) > _SHOWN else ""
+            said = f"{self.unreadable:,} documents could not be read and were skipped ({DROPPED} lists them)"
+            found.append(f"{said}: {shown}{more}")
+        if self.empty:
+            names = ", ".join(self.empty[:_SHOWN]) + (", ..." if len(self.empty) > _SHOWN else "")
+            found.append(f"{len(self.empty):,} of the {files:,} input files are empty (0 bytes): {names}.")
+        if self.ignored:
+            found.append(f"{self.ignored:,} members of tar files hold no text and were left out.")
+        return found
 
     def end(self, parts: Sequence[Mapping[str, Any]], ends: Sequence[Mapping[str, Any]]) -> None:
         """What a mix took of each source, if there is one, and what of it is in each split."""

@@ -19,7 +19,7 @@ from gristmill.curate.clean import CleanOptions, clean
 from gristmill.curate.dedup.exact import content_hashes
 from gristmill.curate.documents import Documents, Ints
 from gristmill.curate.rules import content as rule_content
-from gristmill.sources.base import Format, Mishaps
+from gristmill.sources.base import Format, Mishap, Mishaps
 from gristmill.sources.units import Unit, read_unit
 from gristmill.stages.tables import document_schema, dropped_schema, table_writer
 from gristmill.stages.work import Facts, UnitJob, first_doc
@@ -28,7 +28,8 @@ from gristmill.store.format import hash_ids
 if TYPE_CHECKING:
     import pyarrow as pa
 
-EMPTY = "empty"
+EMPTY, UNREADABLE = "empty", "unreadable"
+_NO_DOC = -1
 CLEAN = "clean"
 
 
@@ -70,7 +71,7 @@ class CurateJob(UnitJob):
     @property
     def depends(self) -> Any:
         return [
-            "curate",
+            "curate-2",  # a new number where the same inputs are read otherwise than before
             self.inputs,
             content(self.format),
             self.fields,
@@ -80,19 +81,20 @@ class CurateJob(UnitJob):
         ]
 
     def __call__(self) -> Facts:
-        mishaps = Mishaps(self.curation.on_error)
         ledger = Ledger()
         with (
             table_writer(self.outputs[0], document_schema(self.fields)) as kept,
             table_writer(self.outputs[1], dropped_schema()) as dropped,
         ):
+            mishaps = Mishaps(self.curation.on_error, lambda found: dropped.write_table(unreadable_rows(found)))
             for documents in self._documents(mishaps):
                 ledger.read(documents)
                 documents = curate(documents, self.curation, ledger)
                 kept.write_batch(finished(documents, kept.schema, self.keep_key))
                 for table in ledger.take_dropped():
                     dropped.write_table(table)
-        return {**ledger.facts, "unreadable": mishaps.skipped, "examples": mishaps.examples,
+            mishaps.flush()
+        return {**ledger.facts, "unreadable": mishaps.skipped, "damaged": mishaps.by_file, "empty": mishaps.empty,
                 "ignored": mishaps.ignored.total()}  # fmt: skip
 
     def _documents(self, mishaps: Mishaps) -> Iterator[Documents]:
@@ -232,6 +234,24 @@ class Ledger:
         """The rows noted since the last call."""
         taken, self._dropped = self._dropped, []
         return taken
+
+
+def unreadable_rows(mishaps: Sequence[Mishap]) -> pa.Table:
+    """Documents and files that could not be read, as rows of the account: they have no number and no text."""
+    import pyarrow as pa
+
+    found = {
+        "doc": [_NO_DOC] * len(mishaps),
+        "id": [mishap.id for mishap in mishaps],
+        "source": [mishap.file.source for mishap in mishaps],
+        "path": [mishap.file.name for mishap in mishaps],
+        "row": [mishap.row for mishap in mishaps],
+        "rule": [UNREADABLE] * len(mishaps),
+        "reason": [UNREADABLE] * len(mishaps),
+        "detail": [mishap.what for mishap in mishaps],
+    }
+    schema = dropped_schema()
+    return pa.table({name: found.get(name, [None] * len(mishaps)) for name in schema.names}, schema=schema)
 
 
 def dropped_rows(documents: Documents, rows: Ints, rule: str, reasons: Sequence[str], judged: Verdict) -> pa.Table:

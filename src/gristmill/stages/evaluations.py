@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,12 +18,16 @@ from gristmill.curate.base import Rule
 from gristmill.curate.decontaminate import Decontaminate, DecontaminateOptions, Item, build_index, texts_of
 from gristmill.recipe import Recipe
 from gristmill.sources.base import InputFile, expand
+from gristmill.sources.jsonl import parse_json
 from gristmill.sources.streams import Stream, unpacked_name
 from gristmill.stages.curate import Curation
 from gristmill.store.files import sampled_checksum
 
-_RECORDS = (".jsonl", ".ndjson", ".json")
+_JSON = ".json"
+_RECORDS = (".jsonl", ".ndjson", _JSON)
 _SHOWN = 3
+# Their index takes 40 bytes for each byte of text.
+_MOST_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -67,15 +72,43 @@ def curation_of(recipe: Recipe, work: Path, progress: Progress) -> Curation:
 
 
 def _items(file: InputFile, options: DecontaminateOptions) -> Iterator[Item]:
-    """The items of a file by name: records of JSON lines, or a text as a whole."""
-    with Stream(file) as stream:
-        data = b"".join(iter(stream.read, b""))
+    """The items of a file by name: records of JSON lines or of a JSON array, or a text as a whole."""
     try:
-        if PurePath(unpacked_name(file.path)).suffix.lower() not in _RECORDS:
-            yield file.name, [data.decode()]
+        data, suffix = _whole(file), PurePath(unpacked_name(file.path)).suffix.lower()
+        if suffix not in _RECORDS:
+            yield file.name, [data.decode("utf-8-sig")]
             return
-        for number, line in enumerate(data.splitlines(), 1):
-            if line.strip():
-                yield f"{file.name}:{number}", texts_of(json.loads(line), options.fields)
-    except ValueError as error:  # no UTF-8, no JSON
+        for number, record in _records(data, suffix):
+            yield f"{file.name}:{number}", _texts(record, options)
+    except (ValueError, RecursionError, OSError) as error:  # no UTF-8, no JSON, a thousand brackets
         raise SourceError(f"The evaluation {file.path} cannot be read: {error}.") from error
+
+
+def _whole(file: InputFile) -> bytes:
+    """The bytes of a file, if they are few enough to be indexed."""
+    chunks, size = [], 0
+    with Stream(file) as stream:
+        while chunk := stream.read():
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > _MOST_BYTES:
+                raise SourceError(f"The evaluation {file.path} has more than {_MOST_BYTES >> 20:,} MiB of text.")
+    return b"".join(chunks)
+
+
+def _texts(record: Any, options: DecontaminateOptions) -> list[str]:
+    """A record's texts, if UTF-8 can hold them: JSON's escapes can spell half of a surrogate pair."""
+    found = texts_of(record, options.fields)
+    "".join(found).encode("utf-8")
+    return found
+
+
+def _records(data: bytes, suffix: str) -> Iterator[tuple[int, Any]]:
+    """The records of a file, counted from 1: elements of a `.json` array, or lines that are not blank."""
+    data = data.removeprefix(codecs.BOM_UTF8)
+    if suffix == _JSON and data.lstrip().startswith(b"["):
+        yield from enumerate(parse_json(data), 1)
+        return
+    for number, line in enumerate(data.splitlines(), 1):
+        if line.strip():
+            yield number, parse_json(line)

@@ -338,7 +338,9 @@ def _refuse_repeated_id(path: Path) -> None:
     for row in pq.read_table(path).slice(0, 1).to_pylist():
         raise SourceError(
             f"The id {row['id']!r} is in {row['first_path']} ({row['first_row']:,}) and again in {row['path']} "
-            f"({row['row']:,}): give each document its own id, or say --on-error skip to keep the first."
+            f"({row['row']:,}).",
+            'Give each document its own id, or say on_error="skip" to keep the first.',
+            arguments="on_error",
         )
 
 

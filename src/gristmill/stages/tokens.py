@@ -159,6 +159,7 @@ def _count_dropped(files: Sequence[Path], tokenizer: Tokenizer) -> dict[str, int
 
     counts: Counter[str] = Counter()
     for batch in (batch for file in files for batch in batches_of(file, ["rule", "text"])):
+        batch = batch.filter(batch.column("text").is_valid())  # what could not be read has none
         if len(batch):
             lengths = np.diff(encode_batch(batch, tokenizer).column("tokens").offsets.to_numpy())
             rules = batch.column("rule").to_numpy(zero_copy_only=False)

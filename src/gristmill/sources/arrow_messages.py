@@ -1,0 +1,72 @@
+"""What the header of an Arrow message tells, without touching its body: rows, and how large packed buffers become.
+
+A header is a flatbuffer: tables whose fields are found by a list of offsets that lies a signed distance before them.
+A field's number is its place in Arrow's `Message.fbs`; one that is not there has the offset 0.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+
+_HEADER = 2
+_BATCH_LENGTH, _BATCH_BUFFERS, _BATCH_COMPRESSION = 0, 2, 3
+_DICTIONARY_BATCH = 1
+# A packed buffer begins with its unpacked size; -1 is one that is not packed after all.
+_SIZE_BYTES = 8
+
+
+def count_rows(message: Any) -> int:
+    """The rows of a record batch."""
+    data = memoryview(message.metadata)
+    at = _field(data, _batch(data, message.type), _BATCH_LENGTH)
+    return _number(data, at, "<q") if at else 0
+
+
+def unpacked_bytes(message: Any) -> int:
+    """The bytes that the packed buffers of a batch become, as they claim; 0 where nothing is packed."""
+    if message.type not in ("record batch", "dictionary"):
+        return 0
+    data = memoryview(message.metadata)
+    batch = _batch(data, message.type)
+    if not _field(data, batch, _BATCH_COMPRESSION) or not (at := _field(data, batch, _BATCH_BUFFERS)):
+        return 0
+    vector = at + _number(data, at, "<I")
+    count = _number(data, vector, "<I")
+    places = np.frombuffer(data, "<i8", 2 * count, vector + 4).reshape(count, 2)
+    body = memoryview(message.body)
+    return sum(_unpacked(body, begin) for begin, size in places.tolist() if size >= _SIZE_BYTES)
+
+
+def _unpacked(body: memoryview, begin: int) -> int:
+    return max(_number(body, begin, "<q"), 0)
+
+
+def _batch(data: memoryview, kind: str) -> int:
+    """Where the table of the record batch lies: it is the message's header, or inside that of a dictionary."""
+    batch = _table(data, _number(data, 0, "<I"), _HEADER)
+    return _table(data, batch, _DICTIONARY_BATCH) if kind == "dictionary" else batch
+
+
+def _table(data: memoryview, table: int, field: int) -> int:
+    """Where a field's own table lies."""
+    at = _field(data, table, field)
+    return at + _number(data, at, "<I")
+
+
+def _field(data: memoryview, table: int, field: int) -> int:
+    """Where a table holds a field; 0 if it has none."""
+    offsets = table - _number(data, table, "<i")
+    if 4 + 2 * field >= _number(data, offsets, "<H"):
+        return 0
+    offset = _number(data, offsets + 4 + 2 * field, "<H")
+    return table + offset if offset else 0
+
+
+def _number(data: memoryview, at: int, kind: str) -> int:
+    """A number in the data; outside of it is a struct.error."""
+    if at < 0:  # struct would count from the end
+        raise struct.error("an offset lies before its data")
+    return int(struct.unpack_from(kind, data, at)[0])
