@@ -83,16 +83,21 @@ def _pages(source: Any, chunk: Any) -> Iterator[_Page]:
     end, left = at + chunk.total_compressed_size, chunk.num_values
     while at < end and left > 0:
         fields, size = _header(source, at)
-        page = _Page(fields[_KIND] == _DICTIONARY, fields[_UNPACKED], _values(fields))
-        if min(fields[_UNPACKED], fields[_PACKED], page.values) < 0:
-            raise ValueError("a page has a size below 0")
+        page = _Page(_number(fields, _KIND) == _DICTIONARY, _number(fields, _UNPACKED), _values(fields))
         yield page
-        at, left = at + size + fields[_PACKED], left - page.values
+        at, left = at + size + _number(fields, _PACKED), left - page.values
 
 
 def _values(fields: dict[int, Any]) -> int:
-    inner = fields.get(_DATA) or fields.get(_DATA_2) or {}
-    return int(inner.get(_NUM_VALUES, 0))
+    inner = fields.get(_DATA) or fields.get(_DATA_2)
+    return _number(inner, _NUM_VALUES) if isinstance(inner, dict) else 0
+
+
+def _number(fields: dict[int, Any], field: int) -> int:
+    value = fields.get(field)
+    if type(value) is not int or value < 0:
+        raise ValueError("a page's header has a wrong size")
+    return value
 
 
 def _header(source: Any, at: int) -> tuple[dict[int, Any], int]:
@@ -108,8 +113,6 @@ def _header(source: Any, at: int) -> tuple[dict[int, Any], int]:
                 raise ValueError("a page's header breaks off") from error
             size *= 16
             continue
-        if not {_KIND, _UNPACKED, _PACKED} <= fields.keys():
-            raise ValueError("a page's header lacks its sizes")
         return fields, reader.at
 
 

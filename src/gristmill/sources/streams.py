@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from gristmill.core.errors import SourceError
-from gristmill.sources.zstd_frames import Frames, frame_starts
+from gristmill.sources.zstd_frames import Frames, Unpacked, frame_starts
 
 if TYPE_CHECKING:
     from gristmill.sources.base import InputFile
@@ -93,15 +93,13 @@ class Stream:
             return self._file
         if self._packing in _DECOMPRESSORS:
             return _Members(self._file, _DECOMPRESSORS[self._packing])
-        import pyarrow as pa
-
         starts = frame_starts(self._file) if self._packing == "zstd" else None
         if starts is not None:
             return Frames(self._file, starts, start)
         if start:  # it had a table when it was cut
             raise SourceError(f"{self._path} changed while it was read.", "Run the same command again.")
         self._file.seek(0)
-        return pa.CompressedInputStream(pa.PythonFile(self._file), self._packing)
+        return Unpacked(self._file, self._packing)
 
     def _check_magic(self) -> None:
         head = self._file.read(8)

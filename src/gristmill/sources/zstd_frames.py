@@ -51,6 +51,20 @@ def _wrong(file: IO[bytes], why: str) -> SourceError:
     return SourceError(f"The seek table of {file.name} {why}.", "Pack the file anew.")
 
 
+class Unpacked:
+    """A gzip or zstd file unpacked by Arrow, whose own `read` loses a buffer of 8 MiB where a file is damaged."""
+
+    def __init__(self, file: Any, packing: str) -> None:
+        import pyarrow as pa
+
+        self._stream = pa.CompressedInputStream(pa.PythonFile(file, "r"), packing)
+
+    def read(self, size: int) -> bytes:
+        """At most `size` bytes; none at the end."""
+        data: bytes = self._stream.read_buffer(size).to_pybytes()
+        return data
+
+
 class Frames:
     """The unpacked bytes of a file with a table, from `start` on, which is a frame's first."""
 
@@ -77,11 +91,9 @@ class Frames:
         return data
 
     def _open(self) -> None:
-        import pyarrow as pa
-
         packed, self._left = (self._starts[self._next + 1] - self._starts[self._next]).tolist()
         self._file.seek(int(self._starts[self._next, 0]))
-        self._frame = pa.CompressedInputStream(pa.PythonFile(_Stretch(self._file, packed), "r"), "zstd")
+        self._frame = Unpacked(_Stretch(self._file, packed), "zstd")
         self._next += 1
         if not self._left:
             self._check_end()
