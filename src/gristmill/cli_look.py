@@ -5,15 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gristmill.cli_options import command, foreign_options, number, progress_bar
 from gristmill.core.addresses import refuse_address
 from gristmill.core.errors import ConfigError
 from gristmill.core.values import Count, Positive
-
-if TYPE_CHECKING:
-    pass
 
 
 def add_inspect(commands: Any) -> None:
@@ -40,6 +37,7 @@ def add_inspect(commands: Any) -> None:
 
 
 def _run_inspect(chosen: argparse.Namespace) -> None:
+    from gristmill.show.asking import refuse_options
     from gristmill.show.document import show_document
     from gristmill.show.plan import show_json_file
     from gristmill.show.store import show_store, show_tokens
@@ -50,12 +48,11 @@ def _run_inspect(chosen: argparse.Namespace) -> None:
         show_json_file(path, chosen)
         return
     path = path.parent if path.name == "manifest.json" else path
-    for name in ("step", "until", "plan"):
-        if getattr(chosen, name) is not None:
-            raise ConfigError(f"--{name} asks about a plan or a checkpoint: give its JSON file instead of a store.")
+    own = path.is_dir() and not is_sharded_bin(path)
+    refuse_options(chosen, "a store" if own else "no plan", ("doc",) if own else ("doc", "dtype", "eos"))
     if chosen.doc is not None:
         show_document(path, open_all(path, chosen.dtype, chosen.eos), chosen.doc, chosen.json)
-    elif path.is_dir() and not is_sharded_bin(path):
+    elif own:
         show_store(path, chosen.json)
     else:
         show_tokens(open_store(path, chosen.dtype, chosen.eos), chosen.json)

@@ -62,3 +62,26 @@ def test_arguments_are_spelt_as_options(message: str, expected: str) -> None:
 def test_the_arguments_survive_the_way_out_of_a_worker_process() -> None:
     error = pickle.loads(pickle.dumps(ConfigError("say workers=1", arguments="workers")))
     assert (str(error), error.arguments) == ("say workers=1", ("workers",))
+
+
+BLAMED = {
+    "prepare {text} --out o --encoding latin-11": "--encoding 'latin-11' is not one that Python knows for text",
+    "prepare {text} --out o --memory much": "--memory is a size such as",
+    "prepare {text} --out o --tokenizer byte --eos 3": "leave --eos out",
+    "prepare {text} --out o --tokenizer byte --save-index i": "--save-index needs near dedup",
+    "bench {store} --cut pck": "--cut 'pck' is not known (did you mean 'pack'?)",
+    "bench {store} --keys lables": "--keys 'lables' is not known (did you mean 'labels'?)",
+    "bench {store} --dtype uint16": "--dtype and --eos are for foreign files",
+    "import {text} --tokenizer byte --dtype int7 --out o": "Unknown --dtype 'int7'",
+    "export {store} --to megatorn --out o": "--to megatorn is no format that is known (did you mean 'megatron'?)",
+    "train-tokenizer {text} --out o --limit much": "--limit is a size such as",
+}
+
+
+@pytest.mark.parametrize("arguments", BLAMED)
+def test_an_error_names_the_option_that_was_given(
+    call: Command, store: Path, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = call(*arguments.format(store=store, text=text).split(), code=2).said
+    assert BLAMED[arguments] in said

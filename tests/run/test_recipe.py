@@ -63,7 +63,7 @@ MISTAKES = {
     "weights that are no numbers": (SMALL + "mix: {weights: {a: .inf}, target: 3}\n", "numbers of 0 or more"),
     "an encoding that is none": (
         "out: a\nsources: [{name: a, paths: b, encoding: undefined}]\n",
-        "No text encoding is called 'undefined'",
+        "encoding 'undefined' is not one that Python knows",
     ),
     "no mapping": ("- a\n- b\n", "must be a mapping"),
     "no YAML": ("out: [a\n", "is not YAML"),

@@ -242,7 +242,7 @@ def test_a_call_that_cannot_succeed_leaves_the_old_store_whole(tmp_path: Path, m
     [
         ({"vocab_size": 8, "eos": 7}, "token 50256, outside the vocabulary of 8"),
         ({"eos": 60_000}, "EOS 60000 is outside"),
-        ({"boundaries": "guess"}, "Unknown boundaries"),
+        ({"boundaries": "guess"}, "boundaries 'guess' is not known"),
         ({"split": "test"}, "Unknown split 'test'"),
     ],
 )

@@ -293,4 +293,4 @@ def check_keys(keys: Sequence[str]) -> None:
     """Refuse a key that no batch has."""
     for key in keys:
         if key not in KEYS:
-            raise ConfigError(f"Unknown batch key {key!r}{did_you_mean(key, KEYS)}.")
+            raise ConfigError(f"keys {key!r} is not known{did_you_mean(key, KEYS)}.", arguments="keys")

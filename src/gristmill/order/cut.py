@@ -28,7 +28,7 @@ UNITS_PER_BLOCK = 64
 def check_cut(cut: str) -> None:
     """Refuse a cut that does not exist."""
     if cut not in CUTS:
-        raise ConfigError(f"Unknown cut {cut!r}{did_you_mean(cut, CUTS)}.")
+        raise ConfigError(f"cut {cut!r} is not known{did_you_mean(cut, CUTS)}.", arguments="cut")
 
 
 @dataclass(frozen=True)

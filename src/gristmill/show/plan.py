@@ -15,6 +15,7 @@ from gristmill.order.mix import weight_text
 from gristmill.order.phases import Segment
 from gristmill.order.plan import Plan
 from gristmill.run import load_plan
+from gristmill.show.asking import refuse_options
 from gristmill.show.terminal import Row, facts, line, print_json, table
 
 # How far an endless plan is shown unless it is said.
@@ -28,8 +29,10 @@ def show_json_file(path: Path, chosen: argparse.Namespace) -> None:
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not JSON: {error}.") from error
     if isinstance(values, dict) and "gristmill_plan" in values:
+        refuse_options(chosen, "a plan", ("step", "doc", "until"))
         _show_plan(load_plan(path), chosen)
     elif isinstance(values, dict) and "digest" in values:
+        refuse_options(chosen, "a checkpoint", ("plan",))
         _show_state(values, chosen)
     else:
         raise ConfigError(f"{path} is neither a plan nor a checkpoint of a loader.")
@@ -56,7 +59,7 @@ def plan_facts(plan: Plan, until: int | None = None) -> dict[str, Any]:
         "seed": plan.seed,
         "options": {key: value for key, value in plan.options.to_dict().items() if key != "phases"},
         "phases": [_phase_facts(plan, segment) for segment in plan.segments],
-        "forecast": plan.forecast(until or (None if plan.total_steps else _ENDLESS_STEPS)).to_dict(),
+        "forecast": plan.forecast(_ENDLESS_STEPS if until is None and not plan.total_steps else until).to_dict(),
     }
 
 

@@ -70,7 +70,10 @@ def _codec(encoding: str) -> str:
         "".encode(encoding)
         return codecs.lookup(encoding).name
     except (LookupError, TypeError, ValueError) as error:
-        raise ConfigError(f"No text encoding is called {encoding!r}: utf-8, latin-1 and cp1252 are some.") from error
+        raise ConfigError(
+            f"encoding {encoding!r} is not one that Python knows for text: utf-8, latin-1 and cp1252 are some.",
+            arguments="encoding",
+        ) from error
 
 
 def _carried(fields: Sequence[str]) -> tuple[str, ...]:

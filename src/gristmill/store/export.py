@@ -68,7 +68,7 @@ class _Format:
 def export_store(path: PathLike, to: str, out: PathLike, *, overwrite: bool = False) -> ExportReport:
     """Lay a store (or one split of it) out for `to`: megatron, olmo, nanogpt, llmc, npy or sharded-bin."""
     if to not in FORMATS:
-        raise ConfigError(f"Unknown export format {to!r}{did_you_mean(to, FORMATS)}.")
+        raise ConfigError(f'to="{to}" is no format that is known{did_you_mean(to, FORMATS)}.', arguments="to")
     refuse_address(out)
     root, wanted = store_splits(path)
     folder = Path(out)

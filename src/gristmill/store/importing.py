@@ -74,7 +74,7 @@ def import_store(
     """
     if boundaries not in BOUNDARIES:
         raise ConfigError(
-            f"Unknown boundaries {boundaries!r}{did_you_mean(boundaries, BOUNDARIES)}.", arguments="boundaries"
+            f"boundaries {boundaries!r} is not known{did_you_mean(boundaries, BOUNDARIES)}.", arguments="boundaries"
         )
     refuse_address(out)
     if not 0 <= eos < vocab_size:

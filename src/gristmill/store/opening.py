@@ -117,7 +117,10 @@ def _open_directory(path: Path, dtype: str | None, eos: int | None) -> Opened:
     if is_sharded_bin(path):
         return _open_sharded_bin(root, split, dtype, eos)
     if dtype is not None or eos is not None:
-        raise ConfigError(f"{path} is a folder: dtype= and eos= are for foreign files, a store knows its own.")
+        raise ConfigError(
+            f"{path} is a folder: dtype= and eos= are for foreign files, a store knows its own.",
+            arguments=("dtype", "eos"),
+        )
     return _open_split(root, split)
 
 

@@ -68,7 +68,9 @@ def _find(name: str, eos: int | str | None) -> Definition:
 def _with_own_eos(definition: Definition, eos: int | str | None) -> Definition:
     """Named encodings have one EOS: asking for another is a mistake to hear about."""
     if eos not in (None, definition.eos, "<|endoftext|>"):
-        raise ConfigError(f"tokenizer {definition.name} ends documents with id {definition.eos}: leave eos= out")
+        raise ConfigError(
+            f"The tokenizer {definition.name} ends documents with id {definition.eos}: leave eos= out.", arguments="eos"
+        )
     return definition
 
 

@@ -14,4 +14,4 @@ def seeds() -> list[bytes]:
 
 
 def attempt(data: bytes, folder: Path) -> None:
-    assert parse_size(data.decode("utf-8", "replace")) >= 0
+    assert parse_size(data.decode("utf-8", "replace"), "memory") >= 0
