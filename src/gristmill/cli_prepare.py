@@ -275,6 +275,7 @@ def add_init(commands: Any) -> None:
 
 
 def _run_init(chosen: argparse.Namespace) -> None:
+    from gristmill.core.paths import write_atomic
     from gristmill.recipe_template import TEMPLATE
     from gristmill.show.terminal import line, print_json
 
@@ -282,7 +283,7 @@ def _run_init(chosen: argparse.Namespace) -> None:
     path = Path(chosen.path)
     if path.exists() and not chosen.overwrite:
         raise ConfigError(f"{path} exists: choose another name, or say --overwrite.")
-    path.write_text(TEMPLATE, encoding="utf-8")
+    write_atomic(path, TEMPLATE)
     if chosen.json:
         print_json({"path": str(path)})
     else:

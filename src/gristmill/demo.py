@@ -20,6 +20,8 @@ import numpy as np
 from gristmill.core.addresses import refuse_address
 from gristmill.core.bar import Bar
 from gristmill.core.errors import EngineError, StateError
+from gristmill.core.folders import refuse_others
+from gristmill.core.paths import write_atomic
 from gristmill.indexing import index
 from gristmill.loader.loader import Loader
 from gristmill.order.options import PlanOptions
@@ -34,6 +36,7 @@ from gristmill.store.opening import open_store
 from gristmill.store.reader import Store
 
 SEQ_LEN, BATCH_SIZE, STEPS = 256, 16, 400
+_NAMES = ("gristmill-demo.json", "raw", "code", "prose", "plan.json", "checkpoint.json", "checkpoint.json.tmp")
 
 
 def demo(out: str | None, as_json: bool = False) -> None:
@@ -42,6 +45,7 @@ def demo(out: str | None, as_json: bool = False) -> None:
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="gristmill-demo-") as temporary:
         root, shown = Path(out or temporary), not as_json
+        _claim(root)
         stores = _prepare_stores(root, shown)
         plan = _make_plan(root, shown)
         step = _look_at_step(plan, shown)
@@ -53,6 +57,14 @@ def demo(out: str | None, as_json: bool = False) -> None:
         print_json({**figures, "out": out, "seconds": round(seconds, 3)})
     else:
         line(f"\nDone in {seconds:.1f} s." + (f" The stores are in {out}." if out else ""))
+
+
+def _claim(root: Path) -> None:
+    """Take a new or empty folder, or that of an earlier demo."""
+    mark = root / "gristmill-demo.json"
+    own = not mark.is_symlink() and mark.is_file()
+    refuse_others(root, lambda name: own and name.partition("/")[0] in _NAMES, "a demo")
+    write_atomic(mark, '{"gristmill": "demo"}\n')
 
 
 def _heading(number: int, text: str) -> None:

@@ -10,7 +10,7 @@ from gristmill.core.errors import ConfigError
 from gristmill.core.progress import Progress, Shown, shown
 from gristmill.store.boundaries import write_scanned_idx
 from gristmill.store.files import Ints
-from gristmill.store.index import index_path, new_index, only_builder, open_pack_index, shard_sum
+from gristmill.store.index import index_path, new_index, only_builder, open_pack_index, remove_pack_index, shard_sum
 from gristmill.store.opening import as_store
 from gristmill.store.reader import Store
 from gristmill.store.table import offsets
@@ -22,7 +22,7 @@ def index(store: Store | PathLike, seq_len: int, *, force: bool = False, progres
     path = index_path(store, seq_len)
     with shown(progress) as told, only_builder(path):
         if force:
-            path.unlink(missing_ok=True)
+            remove_pack_index(path)
         if not path.exists():
             _build_index(store, seq_len, path, told)
     open_pack_index(store, seq_len)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import functools
+import itertools
 import json
 import os
 import platform
-import shutil
 import tempfile
 import time
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 from gristmill.core.addresses import refuse_address
 from gristmill.core.arguments import PathLike, as_flag, as_kind, as_path, as_paths, as_text, as_whole
 from gristmill.core.errors import ConfigError, SourceError
+from gristmill.core.hashing import fingerprint
 from gristmill.core.options import from_mapping
-from gristmill.core.paths import atomic_file, disk_errors, write_atomic
+from gristmill.core.paths import atomic_file, write_atomic
 from gristmill.core.progress import Progress, Shown, shown
 from gristmill.core.sizes import parse_size
 from gristmill.core.version import version
@@ -30,22 +30,21 @@ from gristmill.order.plan_json import read_plan
 from gristmill.recipe import Recipe, as_recipe
 from gristmill.sources.base import Format, InputFile, Mishaps, expand
 from gristmill.sources.units import Unit, cut_units, read_unit
-from gristmill.stages.work import WORK
+from gristmill.stages.work import WORK, clear_temporary, is_work_of_store, kept_work, look_at_work
 from gristmill.store.files import sampled_checksum
-from gristmill.store.manifest import MANIFEST, SPLITS, Manifest, ShardEntry, refuse_or_clear
+from gristmill.store.folder import STORE_FILES, Making, StoreFolder
+from gristmill.store.manifest import SPLITS, Manifest, ShardEntry
 from gristmill.store.opening import TOKENIZER, open_store
 from gristmill.store.reader import Store
 
 if TYPE_CHECKING:
+    from gristmill.curate.dedup.index import IndexFolder
     from gristmill.engine.base import Engine
     from gristmill.stages.pipeline import Pipeline
     from gristmill.store.importing import ImportReport, Paths
     from gristmill.tokenize.tokenizer import Tokenizer
     from gristmill.tokenize.training import TrainingReport
 
-_OWN_FILES = (MANIFEST, TOKENIZER, "inputs.parquet", "run.json", "report.html", "dropped.parquet",
-              "duplicates.parquet", "funnel.json")  # fmt: skip
-_OWN_PREFIXES = ("shard-", "pack-")
 # Below this much input a pool of processes takes longer to start than it saves.
 _SMALL_INPUT = 32 << 20
 _LEAST_MEMORY = "256MB"
@@ -108,6 +107,8 @@ def _prepare(recipe: Recipe, overwrite: bool, progress: Progress, options: RunOp
     from gristmill.tokenize.tokenizer import load_tokenizer
 
     root = Path(recipe.out)
+    folders = _Folders.of(root, recipe, options)
+    folders.look(overwrite)
     check_ready(recipe, Path(options.work or root / WORK), options.save_index)
     files = _inputs(root, recipe, progress)
     units = cut_units(files, {source.name: source.layout for source in recipe.sources})
@@ -118,15 +119,10 @@ def _prepare(recipe: Recipe, overwrite: bool, progress: Progress, options: RunOp
         tokenizer = load_tokenizer(recipe.tokenizer, eos=recipe.eos)
         if tokenizer.note:
             progress.note(tokenizer.note)
-        with _only_run(root), _only_run(Path(options.work)) if options.work else nullcontext():
-            _refuse_others(root)
-            refuse_or_clear(root, overwrite)
-            _clear_temporary(root, Path(options.work or root / WORK))
-            manifest = _Preparation(root, recipe, tokenizer, progress, options).run(files, units, engine)
-            _remove_other_shards(root, manifest)
+        with folders.held(overwrite) as making:
+            manifest = _Preparation(making, recipe, tokenizer, progress, options).run(files, units, engine)
             _write_run_json(root, began, options)
-            manifest.save(root)
-            shutil.rmtree(root / WORK, ignore_errors=True)
+            making.finish(manifest)
     finally:
         engine.close()
     return manifest
@@ -215,7 +211,7 @@ def _inputs(root: Path, recipe: Recipe, progress: Progress) -> list[InputFile]:
     splits = {here / split for split in SPLITS}
     real = functools.cache(Path.resolve)
     own = {file for file in files if (folder := real(file.path.parent)) in splits
-           or (folder == here and file.path.name in _OWN_FILES)}  # fmt: skip
+           or (folder == here and file.path.name in STORE_FILES)}  # fmt: skip
     if own:
         progress.note(f"{len(own):,} files of {root} itself were not read as input.")
     return [file for file in files if file not in own]
@@ -225,11 +221,11 @@ class _Preparation:
     """One run of prepare: a pipeline in a work folder, then the files that stand beside the shards."""
 
     def __init__(
-        self, root: Path, recipe: Recipe, tokenizer: Tokenizer, progress: Progress, options: RunOptions
+        self, making: Making, recipe: Recipe, tokenizer: Tokenizer, progress: Progress, options: RunOptions
     ) -> None:
-        self._root, self._recipe, self._tokenizer = root, recipe, tokenizer
+        self._making, self._root, self._recipe, self._tokenizer = making, making.folder.root, recipe, tokenizer
         self._progress, self._options = progress, options
-        self._work = Path(options.work) if options.work else root / WORK
+        self._work = Path(options.work) if options.work else self._root / WORK
 
     def run(self, files: list[InputFile], units: Sequence[Unit], engine: Engine) -> Manifest:
         from gristmill.stages.pipeline import Pipeline
@@ -239,7 +235,7 @@ class _Preparation:
         pipeline.check_ids()
         pipeline.dedup()
         pipeline.tokenize(self._tokenizer)
-        splits = pipeline.write(self._root, self._tokenizer)
+        splits = pipeline.write(self._making, self._tokenizer)
         pipeline.write_account(self._root, keep_texts=self._options.keep_dropped)
         self._check_not_empty(pipeline, splits, files)
         _write_inputs(self._root, files)
@@ -283,45 +279,53 @@ class _Preparation:
         )
 
 
-@contextmanager
-def _only_run(root: Path) -> Iterator[None]:
-    """Hold the output folder; a second run on it is told so and stops."""
-    if root.exists() and not root.is_dir():
-        raise ConfigError(f"{root} is a file: out names the folder of the new store.", arguments="out")
-    with disk_errors(root):
-        root.mkdir(parents=True, exist_ok=True)
-        lock = open(root / ".lock", "w")  # noqa: SIM115 - held open for as long as the lock
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ConfigError(f"Another run is writing to {root}: wait for it, or choose another folder.") from error
-        yield
+@dataclass(frozen=True)
+class _Folders:
+    """The folders that a run of prepare writes to; nothing of others may lie in one of them, nor one in another."""
+
+    store: StoreFolder
+    work: Path | None
+    index: IndexFolder | None
+
+    @staticmethod
+    def of(root: Path, recipe: Recipe, options: RunOptions) -> _Folders:
+        from gristmill.curate.dedup.index import IndexFolder
+
+        work = Path(options.work) if options.work else None
+        saved = Path(options.save_index) if options.save_index else None
+        _refuse_nested({"out": root, "work": work, "save_index": saved})
+        index = IndexFolder(saved, fingerprint([os.path.realpath(root), recipe.content])) if saved else None
+        return _Folders(StoreFolder(root, "prepare", is_work_of_store), work, index)
+
+    def look(self, overwrite: bool) -> None:
+        """Refuse, before anything is read or written."""
+        self.store.look(overwrite)
+        if self.work:
+            look_at_work(self.work)
+        if self.index:
+            self.index.look()
+
+    @contextmanager
+    def held(self, overwrite: bool) -> Iterator[Making]:
+        """Hold them all for the run."""
+        with ExitStack() as held:
+            if self.work:
+                held.enter_context(kept_work(self.work))
+            if self.index:
+                held.enter_context(self.index.making())
+            making = held.enter_context(self.store.making(overwrite))
+            clear_temporary(self.store.root / WORK)
+            yield making
 
 
-def _refuse_others(root: Path) -> None:
-    """Stop before the files of somebody else: what becomes a split may hold nothing but shards."""
-    for path in (path for split in SPLITS for path in sorted((root / split).glob("*"))):
-        if not path.name.lstrip(".").startswith(_OWN_PREFIXES):
-            raise ConfigError(f"{path} is no part of a store, and {root} is to become one: choose another folder.")
-
-
-def _clear_temporary(root: Path, work: Path) -> None:
-    """Remove what a killed run left half-written; shards that it finished may be used again."""
-    for split in SPLITS:
-        (root / split).mkdir(parents=True, exist_ok=True)
-    folders = (root, *(root / split for split in SPLITS))
-    for path in (*(path for folder in folders for path in folder.glob(".*.tmp")), *work.rglob(".*.tmp")):
-        path.unlink()
-
-
-def _remove_other_shards(root: Path, manifest: Manifest) -> None:
-    """Remove shards and pack indexes of another run in this folder: no manifest names them any more."""
-    for split, entries in manifest.splits.items():
-        named = {Path(entry.path).name.partition(".")[0] for entry in entries}
-        for path in (root / split).iterdir():
-            if path.name.partition(".")[0] not in named:
-                path.unlink()
+def _refuse_nested(folders: Mapping[str, Path | None]) -> None:
+    """Each kind of folder has its own names, and none for the others."""
+    places = {option: folder.resolve() for option, folder in folders.items() if folder}
+    for (option, folder), (other, outer) in itertools.permutations(places.items(), 2):
+        if outer in (folder, *folder.parents):
+            raise ConfigError(
+                f"{option}={folder} lies in {other}={outer}: choose a folder beside it.", arguments=(option, other)
+            )
 
 
 def _write_inputs(root: Path, files: list[InputFile]) -> None:

@@ -68,7 +68,7 @@ def test_export_writes_a_systems_files_and_says_how_to_use_them(
 def test_export_refuses_an_unknown_format_and_a_full_folder(call: Command, store: Path, tmp_path: Path) -> None:
     assert "did you mean 'megatron'" in call("export", store, "--to", "megatorn", "--out", "o", code=2).said
     (tmp_path / "mine").touch()
-    assert "not empty" in call("export", store, "--to", "npy", "--out", tmp_path, code=2).said
+    assert "is no part of an export" in call("export", store, "--to", "npy", "--out", tmp_path, code=2).said
     assert (tmp_path / "mine").exists()
 
 

@@ -134,21 +134,47 @@ def test_a_link_through_a_symlink_reaches_the_bytes_themselves(root: Path, tmp_p
     assert not linked.is_symlink() and same_file(linked, tmp_path / "moved.bin")
 
 
-def test_a_folder_that_holds_something_is_refused(root: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_folder_that_holds_something_is_refused(root: Path, tmp_path: Path, overwrite: bool) -> None:
     (tmp_path / "out").mkdir()
-    (tmp_path / "out/mine.txt").write_text("keep")
-    with pytest.raises(ConfigError, match="is not empty"):
-        export_store(root, "npy", tmp_path / "out")
-    export_store(root, "npy", tmp_path / "out", overwrite=True)
-    assert (tmp_path / "out/mine.txt").read_text() == "keep"
+    (tmp_path / "out/train-00000.npy").write_text("keep")
+    with pytest.raises(ConfigError, match=r"train-00000.npy is no part of an export"):
+        export_store(root, "npy", tmp_path / "out", overwrite=overwrite)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["train-00000.npy"]
+    assert (tmp_path / "out/train-00000.npy").read_text() == "keep"
 
 
-def test_overwriting_leaves_no_shard_of_an_older_export(root: Path, tmp_path: Path, make_store: Make) -> None:
+def test_overwriting_leaves_no_file_of_an_older_export(root: Path, tmp_path: Path, make_store: Make) -> None:
     export_store(root, "megatron", tmp_path / "out")
+    with pytest.raises(ConfigError, match=r"holds an export already.*overwrite=True"):
+        export_store(root, "megatron", tmp_path / "out")
     small = make_store(tmp_path / "small", [[1]])
-    report = export_store(small, "megatron", tmp_path / "out", overwrite=True)
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(report.linked)
+    report = export_store(small, "nanogpt", tmp_path / "out", overwrite=True)
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {*report.linked, ".lock", "gristmill-export.json"}
     assert open_store(root).num_documents == 50
+
+
+def test_an_export_that_was_cut_short_says_so_and_is_finished_by_running_it_again(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, whole = tmp_path / "out", tmp_path / "whole"
+    export_store(root, "npy", whole)
+
+    def cut(*given: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("gristmill.store.outbox.write_atomic", cut)  # the last file, which says that all are there
+        with pytest.raises(KeyboardInterrupt):
+            export_store(root, "npy", out)
+    (out / ".val-00000.npy.gristmill-0123456789abcdef.tmp").write_text("half")
+    assert (out / "gristmill-unfinished.json").exists() and not (out / "gristmill-export.json").exists()
+    with pytest.raises(ConfigError, match="holds an unfinished export --to npy"):
+        export_store(root, "nanogpt", out)
+    export_store(root, "npy", out)
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == {
+        path.name: path.read_bytes() for path in whole.iterdir()
+    }
 
 
 def test_nothing_is_written_into_the_store_itself(root: Path) -> None:

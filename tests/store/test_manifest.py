@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gristmill.core.errors import ConfigError, StoreError
-from gristmill.store.manifest import load_manifest, read_manifest, refuse_or_clear
+from gristmill.core.errors import StoreError
+from gristmill.store.manifest import load_manifest, read_manifest
 from gristmill.store.opening import open_store
 
 Make = Callable[..., Path]
@@ -81,20 +81,6 @@ def test_a_manifest_that_lacks_something_is_damaged(tmp_path: Path, make_store: 
     edit(root, splits={"train": {}})
     with pytest.raises(StoreError, match=r"manifest\.json is damaged: its split 'train' lacks 'tokens'"):
         reads(root)
-
-
-def test_a_finished_store_is_not_written_over(tmp_path: Path, make_store: Make) -> None:
-    root = make_store(tmp_path / "s")
-    with pytest.raises(ConfigError, match="already holds a store"):
-        refuse_or_clear(root, overwrite=False)
-    assert (root / "manifest.json").exists()
-
-
-def test_overwriting_unmakes_the_store_first(tmp_path: Path, make_store: Make) -> None:
-    root = make_store(tmp_path / "s")
-    refuse_or_clear(root, overwrite=True)
-    with pytest.raises(StoreError, match=r"no manifest\.json"):
-        open_store(root)
 
 
 BAD_VALUES = {

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
+import re
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -34,14 +37,51 @@ def disk_errors(path: Path) -> Iterator[None]:
         raise
 
 
+def temporary_path(path: Path) -> Path:
+    """A name beside `path` for what will become it: ours beyond doubt, and no other host's, run's or attempt's."""
+    return path.with_name(f".{path.name}.gristmill-{secrets.token_hex(8)}.tmp")
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file's name is one that `temporary_path` gave."""
+    return re.fullmatch(r"\..+\.gristmill-[0-9a-f]{16}\.tmp", name) is not None
+
+
+def open_temporary(temporary: Path, buffering: int = -1) -> IO[bytes]:
+    """Make this file, which must be a new one, and lock it where the disk can: so others see that it is in use."""
+    file = open(temporary, "xb", buffering=buffering)  # noqa: SIM115 - the caller closes it
+    with contextlib.suppress(OSError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return file
+
+
+def clear_leftovers(path: Path) -> None:
+    """Remove what killed processes left of their attempts to write `path`."""
+    names = os.listdir(path.parent) if path.parent.is_dir() else []
+    for name in names:
+        if is_temporary(name) and name.startswith(f".{path.name}.gristmill-"):
+            remove_leftover(path.with_name(name))
+
+
+def remove_leftover(temporary: Path) -> None:
+    """Remove a temporary file, unless somebody is writing it."""
+    with contextlib.suppress(OSError):
+        file = os.open(temporary, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            temporary.unlink()
+        finally:
+            os.close(file)
+
+
 @contextlib.contextmanager
 def atomic_file(path: Path) -> Iterator[IO[Any]]:
     """Open a temporary file for bytes that becomes `path` on success: write, fsync, rename, fsync of the directory."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = temporary_path(path)
     with disk_errors(path):
         try:
-            with open(temporary, "wb") as file:
+            with open_temporary(temporary) as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())

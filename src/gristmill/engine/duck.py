@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gristmill.core.errors import EngineError
-from gristmill.core.paths import disk_errors, sync_directory
+from gristmill.core.paths import disk_errors, sync_directory, temporary_path
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -27,7 +27,7 @@ class Duck:
         """The result of `sql` as the Parquet file `out`, which appears whole or not at all."""
         import duckdb
 
-        temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
+        temporary = temporary_path(out)
         with disk_errors(out):
             try:
                 self._copy_in_memory(sql, tables, temporary)

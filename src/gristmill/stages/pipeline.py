@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,8 +32,8 @@ from gristmill.stages.order import MixOrder, Share, mixed, shares, shuffled
 from gristmill.stages.shards import ShardJob, plan_shards
 from gristmill.stages.sign import SignJob
 from gristmill.stages.split import Held, ValSplit, stands, take_val, write_split
-from gristmill.stages.tokens import Encoding, TokensJob, encoded_schema, keep_tokenizer
-from gristmill.stages.work import SAVED_INDEX, UNITS_A_SOURCE, WORK, Done, Job, complete, read_marker
+from gristmill.stages.tokens import Encoding, TokensJob, encoded_schema
+from gristmill.stages.work import SAVED_INDEX, UNITS_A_SOURCE, WORK, Done, Job, complete, fresh_folder, read_marker
 from gristmill.store.manifest import SPLITS, ShardEntry
 
 # How wide steps are called while they run; what a query has done of its work cannot be known.
@@ -45,6 +46,7 @@ _OWN_COLUMNS = {Near.name: "kept_id, similarity"}
 _NO_COLUMNS = "CAST(NULL AS VARCHAR(1)) AS kept_id, CAST(NULL AS DOUBLE) AS similarity"
 
 if TYPE_CHECKING:
+    from gristmill.store.folder import Making
     from gristmill.tokenize.tokenizer import Tokenizer
 
 
@@ -188,7 +190,7 @@ class Pipeline:
         hashed = complete(self.engine, jobs, self.progress, "hashing lines")
         tables, gone, folder = [job.outputs[0] for job in jobs], self._gone(), self.work / "repeated-lines"
         stands_on = fingerprint([[done.fingerprint for done in hashed], [drops.fingerprint for drops in self.drops]])
-        _fresh_folder(folder, stands_on)
+        fresh_folder(folder, stands_on)
         repeated = repeated_lines(self.engine, tables, gone, folder, self.progress)
         trims = [TrimJob(drops=tuple(self.drops), repeated=tuple(repeated), repeated_fingerprint=stands_on, lines=rule,
                          bit=len(self.curation.steps), fields=self.recipe.fields, **piece.place(self.work / "trim"))
@@ -218,7 +220,7 @@ class Pipeline:
         out = out or folder / f"{name}.parquet"
         if read_marker(marker, expected) is None or not out.exists():
             marker.unlink(missing_ok=True)  # or a run that is cut here would leave it to vouch for another's file
-            _fresh_folder(folder, expected)
+            fresh_folder(folder, expected)
             self.progress.start(_SAID.get(name, name), 0)
             make(out)
             write_atomic(marker, f'{{"fingerprint": "{expected}", "facts": {{}}}}\n')
@@ -234,15 +236,16 @@ class Pipeline:
 
     def tokenize(self, tokenizer: Tokenizer) -> None:
         """Token ids of what is left."""
-        kept, recipe = keep_tokenizer(tokenizer, self.work), self.recipe
-        encoding = Encoding(kept, tokenizer.fingerprint, recipe.store.val_fraction, recipe.seed,
+        recipe = self.recipe
+        encoding = Encoding(pickle.dumps(tokenizer), tokenizer.fingerprint, recipe.store.val_fraction, recipe.seed,
                             (*self.curation.steps, Lines.name))  # fmt: skip
         jobs = [TokensJob(dropped=piece.dropped, drops=tuple(self.drops), fields=recipe.fields, encoding=encoding,
                           **piece.place(self.work / "tokens")) for piece in self.pieces]  # fmt: skip
         self._move(jobs, "tokenising")
 
-    def write(self, root: Path, tokenizer: Tokenizer) -> dict[str, list[ShardEntry]]:
+    def write(self, making: Making, tokenizer: Tokenizer) -> dict[str, list[ShardEntry]]:
         """The shards of both splits."""
+        root = making.folder.root
         files, upstream = self._divide(*self._layout(), tokenizer)
         if self.recipe.mix or self.split:
             self._count_ends(files)
@@ -251,6 +254,7 @@ class Pipeline:
         kind = (tokenizer.dtype.name, tokenizer.eos, self.recipe.store.compression)
         jobs = [ShardJob(root, split, number, tuple(ranges), upstream, *kind, *folders)
                 for split, number, ranges in planned]  # fmt: skip
+        making.will_write(job.name for job in jobs)
         done = complete(self.engine, jobs, self.progress, "writing shards", "shards")
         entries: dict[str, list[ShardEntry]] = {split: [] for split in SPLITS}
         for job, result in zip(jobs, done, strict=True):
@@ -354,12 +358,3 @@ def _numbers(units: Sequence[Unit], sources: Sequence[str]) -> list[int]:
         if seen[unit.source] > UNITS_A_SOURCE:
             raise SourceError(f"Source {unit.source!r} has more than {UNITS_A_SOURCE:,} units: split it in two.")
     return numbers
-
-
-def _fresh_folder(folder: Path, expected: str) -> None:
-    """A folder for a step's own files: what a killed run left there is used if it stood on the same things."""
-    stands_on = folder / "stands-on"
-    if not stands_on.exists() or stands_on.read_text() != expected:
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        write_atomic(stands_on, expected)

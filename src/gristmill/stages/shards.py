@@ -118,10 +118,11 @@ class ShardJob:
 
     @property
     def outputs(self) -> list[Path]:
-        return [self.root / self._name]
+        return [self.root / self.name]
 
     @property
-    def _name(self) -> str:
+    def name(self) -> str:
+        """Its tokens, relative to the manifest."""
         return shard_name(self.split, self.number, self.compression)
 
     @property
@@ -131,7 +132,7 @@ class ShardJob:
         return ["shard", self.split, self.number, rows, self.upstream, self.dtype, self.eos, packed]
 
     def __call__(self) -> Facts:
-        writer = ShardWriter(self.root, self._name, check_dtype(self.dtype))
+        writer = ShardWriter(self.root, self.name, check_dtype(self.dtype))
         try:
             for table in self._tables():
                 lengths = table.column("length").to_numpy()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gristmill.core.hashing import derive_key, mix64_array
-from gristmill.core.paths import atomic_file, write_atomic
+from gristmill.core.paths import atomic_file
 from gristmill.curate.base import KEEP, Verdict
 from gristmill.curate.documents import Documents, Ints
 from gristmill.stages.curate import Ledger
@@ -34,9 +34,13 @@ SHUFFLE_KEYS = 1 << 62
 
 @dataclass(frozen=True)
 class Encoding:
-    """The tokenizer, by the file from which a worker loads it, and what splits and orders its documents."""
+    """The tokenizer, pickled for the workers, and what splits and orders its documents.
 
-    tokenizer: Path
+    Each job brings those bytes (about 2 MB) along: a worker takes them from its parent and from no file, and uses
+    them once, since loading and checking the tokenizer anew would take it seconds.
+    """
+
+    tokenizer: bytes = field(repr=False)
     fingerprint: str
     val_fraction: float
     seed: int
@@ -66,7 +70,7 @@ class TokensJob(UnitJob):
     def __call__(self) -> Facts:
         ledger = Ledger()
         splits = {"train": Counter[str](), "val": Counter[str]()}
-        tokenizer = _tokenizer(self.encoding.tokenizer, self.encoding.fingerprint)
+        tokenizer = _tokenizer(self.encoding.tokenizer)
         rows_file, gone, tokens_file = self.outputs
         schema = encoded_schema(self.fields)
         with (
@@ -138,18 +142,10 @@ def _encode(documents: Documents, tokenizer: Tokenizer, ledger: Ledger) -> _Enco
     return _Encoded(kept, column.flatten().to_numpy(), lengths[lengths > 0])
 
 
-def keep_tokenizer(tokenizer: Tokenizer, folder: Path) -> Path:
-    """The tokenizer in a file for workers: loaded and checked once, where each of them would take seconds."""
-    path = folder / f"tokenizer-{tokenizer.fingerprint}.pickle"
-    if not path.exists():
-        write_atomic(path, pickle.dumps(tokenizer))
-    return path
-
-
 @lru_cache(maxsize=1)
-def _tokenizer(path: Path, fingerprint: str) -> Tokenizer:
-    """The worker's tokenizer, built once a process; the fingerprint is there to tell files of one name apart."""
-    tokenizer: Tokenizer = pickle.loads(path.read_bytes())
+def _tokenizer(pickled: bytes) -> Tokenizer:
+    """The worker's tokenizer, built once a process."""
+    tokenizer: Tokenizer = pickle.loads(pickled)
     return tokenizer
 
 

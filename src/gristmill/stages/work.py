@@ -7,13 +7,16 @@ WORK/curate/00000003.json        its marker, written last: fingerprint and figur
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+from gristmill.core.folders import LOCK, is_lock, look_at, only_run, refuse_others, remove
 from gristmill.core.hashing import fingerprint
-from gristmill.core.paths import write_atomic
+from gristmill.core.paths import is_temporary, write_atomic
 from gristmill.core.progress import BYTES, Progress
 from gristmill.engine.base import Engine
 
@@ -27,6 +30,73 @@ SAVED_INDEX = "saved-index"
 # A unit's number is its source's ordinal and its place there, so that a source that grows does not move the others.
 UNITS_A_SOURCE = 1 << 20
 ROWS_A_UNIT = 1 << 32
+
+# In a work folder that is kept: it says that the folder is ours.
+_MARKER, _MARK = "gristmill-work.json", '{"gristmill": "work"}\n'
+_QUERIES = r"(id|exact|near|evidence|layout|split|saved-index)"
+_NAMES = re.compile("|".join((
+    r"(curate|lines|trim|sign|tokens)/([0-9a-f]{8,}\.(json|parquet|dropped\.parquet|bin))?",
+    r"shards/((train|val)-[0-9]{5,}\.json)?",
+    rf"{_QUERIES}\.json|{_QUERIES}/(stands-on)?",
+    r"(?P<query>id|exact|near|evidence|layout|split)/(?P=query)\.parquet",
+    r"near/near\.alarms|near/steps/|near/steps/(candidates|wanted|resolved|evidence)\.parquet",
+    r"near/steps/((pairs|crowded|members)-[0-9]+-[0-9]+\.parquet|edges-[0-9]+\.parquet|sets-[0-9]+\.arrow)",
+    r"layout/passes\.parquet|(mix|split)-counts\.parquet|saved-index/kept\.parquet",
+    r"repeated-lines/(stands-on|lines-[0-9]+-of-[0-9]+\.parquet)?",
+    r"evaluations-[0-9a-f]{32}/(done|[a-z_]+\.npy)?",
+    r"spill/(duckdb_temp_[\w.-]+)?",
+)))  # fmt: skip
+
+
+def is_work(name: str) -> bool:
+    """Whether this name in a work folder is one that a run gives to its files."""
+    return _NAMES.fullmatch(name) is not None or is_temporary(Path(name).name)
+
+
+def is_work_of_store(name: str) -> bool:
+    """The same of names in the folder of a store."""
+    return name.startswith(f"{WORK}/") and (name == f"{WORK}/" or is_work(name.removeprefix(f"{WORK}/")))
+
+
+def look_at_work(folder: Path) -> None:
+    """Refuse a folder that is to be kept for work, where it is not new or empty nor marked as such by a run."""
+    look_at(folder, lambda: _refuse_others(folder))
+
+
+@contextmanager
+def kept_work(folder: Path) -> Iterator[None]:
+    """Hold a work folder that is kept, and mark it."""
+    with only_run(folder, lambda: _refuse_others(folder)):
+        write_atomic(folder / _MARKER, _MARK)
+        clear_temporary(folder)
+        yield
+
+
+def _refuse_others(folder: Path) -> None:
+    path = folder / _MARKER
+    marked = not path.is_symlink() and path.is_file() and path.read_text() == _MARK
+
+    def is_ours(name: str) -> bool:
+        if name == LOCK:
+            return is_lock(folder / name)
+        return is_temporary(name) or (marked and (name == _MARKER or is_work(name)))
+
+    refuse_others(folder, is_ours, "the work")
+
+
+def clear_temporary(folder: Path) -> None:
+    """Remove what a killed run left half-written, or spilt."""
+    remove(folder, lambda name: is_temporary(Path(name).name)
+           or (is_work(name) and name.endswith("/")) or (is_work(name) and name.startswith("spill/")))  # fmt: skip
+
+
+def fresh_folder(folder: Path, expected: str) -> None:
+    """A folder for a step's own files: what a killed run left there is used if it stood on the same things."""
+    stands_on = folder / "stands-on"
+    if not stands_on.exists() or stands_on.read_text() != expected:
+        remove(folder.parent, lambda name: name.startswith(f"{folder.name}/") and is_work(name))
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomic(stands_on, expected)
 
 
 class Job(Protocol):

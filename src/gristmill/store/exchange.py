@@ -1,20 +1,20 @@
-"""What export, import and join share: links in place of copies, folders that are refused, and `join` itself."""
+"""What export, import and join share: links in place of copies, places that are refused, and `join` itself."""
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from gristmill.core.addresses import refuse_address
 from gristmill.core.errors import ConfigError, StoreError
-from gristmill.core.paths import atomic_file, disk_errors, relative_to, sync_directory, write_atomic
-from gristmill.store.manifest import MANIFEST, SPLITS, Manifest, ShardEntry, load_manifest, refuse_or_clear
+from gristmill.core.paths import disk_errors, relative_to, sync_directory, write_atomic
+from gristmill.store.folder import StoreFolder
+from gristmill.store.manifest import MANIFEST, SPLITS, Manifest, ShardEntry, load_manifest
 from gristmill.store.opening import TOKENIZER, PathLike
 
 # What a file system says where a hard link cannot be: another device, none known here, another's file, too many.
@@ -40,27 +40,6 @@ def link(source: PathLike, target: Path) -> None:
         sync_directory(target.parent)
 
 
-@dataclass(frozen=True)
-class Outbox:
-    """A folder that is being filled, and how each of its files came to be."""
-
-    folder: Path
-    linked: list[str] = field(default_factory=list)
-    copied: list[str] = field(default_factory=list)
-
-    def link(self, source: PathLike, name: str) -> None:
-        """Add a file that shares its bytes with `source`."""
-        link(source, self.folder / name)
-        self.linked.append(name)
-
-    @contextlib.contextmanager
-    def write(self, name: str) -> Iterator[IO[Any]]:
-        """Add a file with bytes of its own, whole or not at all."""
-        with atomic_file(self.folder / name) as file:
-            yield file
-        self.copied.append(name)
-
-
 def store_splits(path: PathLike) -> tuple[Path, tuple[str, ...]]:
     """The root of a store and the splits that `path` means: both for the root itself, else the one."""
     refuse_address(path)
@@ -78,16 +57,6 @@ def refuse_inside(root: Path, folder: Path) -> None:
         raise ConfigError(f"{folder} lies inside the store {root}: choose another folder to write to.")
 
 
-def start_store(out: Path, overwrite: bool) -> None:
-    """An empty store folder: a finished store is refused or unmade, shards without a manifest belong to nothing."""
-    refuse_or_clear(out, overwrite)
-    for split in SPLITS:
-        with disk_errors(out):
-            (out / split).mkdir(parents=True, exist_ok=True)
-        for leftover in [*(out / split).glob("shard-*"), *(out / split).glob("pack-*.gmi")]:
-            leftover.unlink()
-
-
 @dataclass(frozen=True)
 class _Part:
     """One of the stores that are joined."""
@@ -99,7 +68,8 @@ class _Part:
     def entries(self, split: str, out: Path) -> list[ShardEntry]:
         """The shards of a split, their paths as seen from `out`."""
         shards = self.manifest.splits.get(split, []) if split in self.splits else []
-        return [ShardEntry(**{**vars(s), "path": relative_to((self.root / s.path).resolve(), out)}) for s in shards]
+        here = self.root.resolve()
+        return [ShardEntry(**{**vars(s), "path": relative_to(here / s.path, out)}) for s in shards]
 
 
 def join(paths: Sequence[PathLike], out: PathLike, *, overwrite: bool = False) -> Manifest:
@@ -113,9 +83,9 @@ def join(paths: Sequence[PathLike], out: PathLike, *, overwrite: bool = False) -
         _check_alike(parts[0], part)
         refuse_inside(part.root, root)
     manifest = _joined(parts, root.resolve())
-    start_store(root, overwrite)
-    _copy_tokenizer(parts, root)
-    manifest.save(root)
+    with StoreFolder(root, "join").making(overwrite) as making:
+        _copy_tokenizer(parts, root)
+        making.finish(manifest)
     return manifest
 
 

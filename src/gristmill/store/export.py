@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +17,14 @@ import numpy as np
 from gristmill.core.addresses import refuse_address
 from gristmill.core.errors import ConfigError, StoreError, did_you_mean
 from gristmill.store.documents import DOCS_SUFFIX
-from gristmill.store.exchange import Outbox, refuse_inside, store_splits
+from gristmill.store.exchange import refuse_inside, store_splits
+from gristmill.store.format import SUM_BLOCK, block_sums
 from gristmill.store.manifest import SPLITS, Manifest, load_manifest
 from gristmill.store.opening import LLM_C, LLM_C_HEADER, PathLike, open_split
+from gristmill.store.outbox import Outbox
 from gristmill.store.reader import Store
 from gristmill.store.sharded_bin import DTYPE, METADATA, TOKENIZER_STATE, shard_name
+from gristmill.store.writer import checksum
 
 _COPY_TOKENS = 1 << 24
 _LLM_C_BY_DTYPE = {dtype: magic for magic, (dtype, _) in LLM_C.items()}
@@ -57,11 +61,10 @@ class _Job:
 
 @dataclass(frozen=True)
 class _Format:
-    """How one system is served: a check before anything is written, the files, what to tell, the names it makes."""
+    """How one system is served: the files, what to tell, and a check before anything is written."""
 
     write: Callable[[_Job], None]
     notes: Callable[[_Job], list[str]]
-    names: tuple[str, ...]
     check: Callable[[_Job], None] = lambda job: None
 
 
@@ -77,25 +80,14 @@ def export_store(path: PathLike, to: str, out: PathLike, *, overwrite: bool = Fa
     filled = {split: store for split, store in stores.items() if store.num_shards}
     if not filled:
         raise ConfigError(f"{path} has no shards to export.")
-    job = _Job(root.name, load_manifest(root), filled, Outbox(folder))
+    manifest = load_manifest(root)
+    about = {"command": f"export --to {to}", "store": manifest.fingerprint, "splits": list(filled)}
+    job = _Job(root.name, manifest, filled, Outbox(folder, about))
     FORMATS[to].check(job)
-    _make_room(folder, FORMATS[to].names, overwrite)
-    FORMATS[to].write(job)
+    with job.out.filling(overwrite):
+        FORMATS[to].write(job)
     notes = [*FORMATS[to].notes(job), *_compression_notes(job)]
     return ExportReport(to, str(folder), job.out.linked, job.out.copied, notes)
-
-
-def _make_room(folder: Path, names: tuple[str, ...], overwrite: bool) -> None:
-    """Refuse a folder that holds something; with `overwrite`, the files of an older export go first."""
-    if folder.exists() and not folder.is_dir():
-        raise ConfigError(f"{folder} is a file: an export needs a folder.")
-    if folder.is_dir() and any(folder.iterdir()) and not overwrite:
-        raise ConfigError(
-            f"{folder} is not empty: choose another folder, or say overwrite=True.", arguments="overwrite"
-        )
-    for pattern in names:
-        for old in folder.glob(pattern):
-            old.unlink()
 
 
 def _copy_tokens(
@@ -111,10 +103,25 @@ def _copy_tokens(
 def _place_tokens(job: _Job, store: Store, shard: int, name: str, dtype: np.dtype[Any] | None = None) -> None:
     """A shard's plain tokens under another name: a link, or a copy where they are compressed or of another dtype."""
     if not store.files.compressed[shard] and dtype in (None, store.dtype):
+        _check_linked(store, shard)
         job.out.link(store.files.path(shard), name)
         return
     with job.out.write(name) as file:
         _copy_tokens(store, shard, file, dtype=dtype)
+
+
+def _check_linked(store: Store, shard: int) -> None:
+    """A shard that is a symbolic link must lead to its tokens: the sums of the first and the last block tell."""
+    path = store.files.path(shard)
+    if not os.path.islink(path):
+        return
+    sums = np.fromfile(store.files.sibling(shard, ".sum"), "<u8")
+    block, tokens = SUM_BLOCK // store.dtype.itemsize, int(store.files.tokens[shard])
+    last = (tokens - 1) // block * block
+    ends = [block_sums(store.shard_tokens(shard, at, min(at + block, tokens))) for at in (0, last)]
+    known = checksum(sums.tobytes()) == store.files.checksums[shard].decode()
+    if not known or sums[[0, last // block]].tolist() != np.concatenate(ends).tolist():
+        raise StoreError(f"{path} is a link to {os.path.realpath(path)}, which is not this shard: put the shard there.")
 
 
 def _compression_notes(job: _Job) -> list[str]:
@@ -346,15 +353,10 @@ def _sharded_bin_notes(job: _Job) -> list[str]:
 
 
 FORMATS = {
-    "megatron": _Format(_write_megatron, _megatron_notes, ("*_text_document.bin", "*_text_document.idx")),
-    "olmo": _Format(_write_olmo, _olmo_notes, ("train-*.npy", "val-*.npy", "train-*.csv.gz", "val-*.csv.gz")),
-    "nanogpt": _Format(_write_nanogpt, _nanogpt_notes, ("train.bin", "val.bin")),
-    "llmc": _Format(_write_llmc, _llmc_notes, ("*_train_??????.bin", "*_val_??????.bin"), _check_llmc),
-    "npy": _Format(_write_npy, _npy_notes, ("train-*.npy", "val-*.npy")),
-    "sharded-bin": _Format(
-        _write_sharded_bin,
-        _sharded_bin_notes,
-        (METADATA, TOKENIZER_STATE, "train/shard_*.bin", "val/shard_*.bin"),
-        _check_sharded_bin,
-    ),
+    "megatron": _Format(_write_megatron, _megatron_notes),
+    "olmo": _Format(_write_olmo, _olmo_notes),
+    "nanogpt": _Format(_write_nanogpt, _nanogpt_notes),
+    "llmc": _Format(_write_llmc, _llmc_notes, _check_llmc),
+    "npy": _Format(_write_npy, _npy_notes),
+    "sharded-bin": _Format(_write_sharded_bin, _sharded_bin_notes, _check_sharded_bin),
 }

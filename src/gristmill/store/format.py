@@ -25,6 +25,8 @@ FRAME_TOKENS = 65_536
 
 # numpy reads more than names into a dtype: fields, shapes, quotients of times.
 _DTYPE = re.compile(r"[<>|=]?[A-Za-z]+\d{0,3}")
+# Of the files beside a shard's tokens.
+SIDE_SUFFIXES = (".idx", ".sum", ".docs.parquet", ".ids", ".blocks")
 
 IDX_MAGIC = b"MMIDIDX\0\0"
 IDX_HEADER = 34
@@ -51,6 +53,16 @@ def check_compression(compression: str) -> str:
 def beside(path: str, suffix: str) -> str:
     """The file beside a shard's `.bin` or `.bin.zst` with another suffix: `.idx`, `.docs.parquet`, ..."""
     return os.path.splitext(path.removesuffix(COMPRESSED_SUFFIX))[0] + suffix
+
+
+def is_own_shard(split: str, path: str) -> bool:
+    """Whether a manifest's path is that of a shard in the store's own folder, and nothing else."""
+    return re.fullmatch(rf"{re.escape(split)}/shard-[0-9]{{5,}}\.bin(\.zst)?", path) is not None
+
+
+def shard_files(shard: str) -> list[str]:
+    """Every file of a shard, by the name of its tokens."""
+    return [shard, *(beside(shard, suffix) for suffix in SIDE_SUFFIXES)]
 
 
 def check_dtype(dtype: Any) -> np.dtype[Any]:

@@ -20,14 +20,15 @@ from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.hashing import hash64
 from gristmill.core.paths import write_atomic
 from gristmill.core.version import version
-from gristmill.store.exchange import link, start_store
+from gristmill.store.exchange import link
 from gristmill.store.files import Ints, sampled_checksum
+from gristmill.store.folder import StoreFolder
 from gristmill.store.foreign import ForeignFile, open_foreign, read_foreign
 from gristmill.store.format import dtype_for
 from gristmill.store.manifest import SPLITS, Manifest, ShardEntry
 from gristmill.store.opening import TOKENIZER, PathLike, named_paths
 from gristmill.store.reader import Store
-from gristmill.store.writer import SplitWriter, document_table, token_sums, write_side_files
+from gristmill.store.writer import SplitWriter, document_table, shard_name, token_sums, write_side_files
 
 BOUNDARIES = ("auto", "eos")
 _BATCH_TOKENS = 1 << 24
@@ -82,16 +83,17 @@ def import_store(
     root, named = Path(out), _tokenizer(tokenizer, tokenizer_json)
     stores = _opened(paths, split, dtype, eos)
     _refuse_own_files(root, stores)
-    start_store(root, overwrite)
     job = _Import(root, eos, vocab_size)
-    splits = {
-        name: job.add_split(name, (read_foreign(store, eos, boundaries) for store in stores.get(name, [])))
-        for name in SPLITS
-    }
-    if tokenizer_json is not None:
-        write_atomic(root / TOKENIZER, Path(tokenizer_json).read_bytes())
-    recipe = {"import": {"files": _fingerprints(stores), "boundaries": boundaries}}
-    job.manifest(splits, named, recipe).save(root)
+    with StoreFolder(root, "import").making(overwrite) as making:
+        making.will_write(shard_name(name, i, "none") for name in stores for i in range(len(stores[name])))
+        splits = {
+            name: job.add_split(name, (read_foreign(store, eos, boundaries) for store in stores.get(name, [])))
+            for name in SPLITS
+        }
+        if tokenizer_json is not None:
+            write_atomic(root / TOKENIZER, Path(tokenizer_json).read_bytes())
+        recipe = {"import": {"files": _fingerprints(stores), "boundaries": boundaries}}
+        making.finish(job.manifest(splits, named, recipe))
     return job.finish(stores)
 
 
@@ -156,7 +158,7 @@ class _Import:
         return writer.entries
 
     def _add_file(self, writer: SplitWriter, split: str, file: ForeignFile) -> None:
-        name = f"{split}/shard-{len(writer.entries):05d}.bin"
+        name = shard_name(split, len(writer.entries), "none")
         right = not file.header and file.tokens.dtype.name == self.dtype
         if right and not file.comes_first and file.has_eos.all():
             writer.entries.append(self._link(file, name))

@@ -11,7 +11,6 @@ tables: its values alone are checked.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -23,7 +22,8 @@ import xxhash
 
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.core.hashing import fingerprint
-from gristmill.core.paths import disk_errors, sync_directory
+from gristmill.core.locks import file_lock
+from gristmill.core.paths import clear_leftovers, disk_errors, sync_directory, temporary_path
 from gristmill.store.files import Ints
 
 if TYPE_CHECKING:
@@ -221,6 +221,21 @@ def read_header(path: Path) -> dict[str, Any]:
     return header
 
 
+def is_pack_index(path: Path) -> bool:
+    """Whether a file is one of ours, by its first bytes."""
+    if path.is_symlink() or not path.is_file():
+        return False
+    with open(path, "rb") as file:
+        return file.read(len(MAGIC)) in (MAGIC, _UNSUMMED)
+
+
+def remove_pack_index(path: Path) -> None:
+    """Make room for a new index; a file that is none is not ours to delete."""
+    if os.path.lexists(path) and not is_pack_index(path):
+        raise ConfigError(f"{path} is no pack index, so it is left alone: move it away, or give another index_dir.")
+    path.unlink(missing_ok=True)
+
+
 def open_pack_index(store: Store, seq_len: int) -> PackIndex:
     """The index of a store for windows of `seq_len`; never made silently."""
     path = index_path(store, seq_len)
@@ -242,7 +257,7 @@ def open_pack_index(store: Store, seq_len: int) -> PackIndex:
 def new_index(path: Path, header: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Writable arrays of a new index file that becomes `path` when the block ends well."""
     places = layout(header["documents"], header["ranges"], header["shards"])
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = temporary_path(path)
     with disk_errors(path):
         try:
             _reserve(temporary, places["end"][0])
@@ -267,7 +282,7 @@ def _head(header: dict[str, Any]) -> bytes:
 
 def _reserve(path: Path, size: int) -> None:
     """A new file that the disk has room for: writing through a map where it has none ends the process by SIGBUS."""
-    with open(path, "wb") as file:
+    with open(path, "xb") as file:
         os.posix_fallocate(file.fileno(), 0, size)
 
 
@@ -275,7 +290,6 @@ def _reserve(path: Path, size: int) -> None:
 def only_builder(path: Path) -> Iterator[None]:
     """One process at a time builds an index; the others wait here and then find it made."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = path.with_name(f".{path.name}.lock")
-    with disk_errors(lock), open(lock, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with file_lock(path.with_name(f".{path.name}.lock"), wait=True):
+        clear_leftovers(path)
         yield

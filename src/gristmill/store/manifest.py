@@ -10,12 +10,13 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from gristmill.core.errors import ConfigError, StoreError
+from gristmill.core.errors import StoreError
 from gristmill.core.hashing import fingerprint
 from gristmill.core.paths import write_atomic
 from gristmill.core.seal import SUM, is_sealed, sealed
 from gristmill.core.values import Count, check_kinds, check_there, kinds_of, parse_json, shown
 from gristmill.store.format import DTYPES
+from gristmill.store.parts import check_places
 
 MANIFEST = "manifest.json"
 VERSION = 1
@@ -115,7 +116,13 @@ def _row(shard: ShardEntry) -> dict[str, Any]:
 
 
 def read_manifest(root: Path) -> dict[str, Any]:
-    """The manifest's values, its version, its sum and the kinds of its values checked."""
+    """The manifest's values: version, sum and kinds are checked, and that its shards lie where they may."""
+    values = _read(root)
+    check_places(root, values, _read)
+    return values
+
+
+def _read(root: Path) -> dict[str, Any]:
     path = root / MANIFEST
     try:
         data = path.read_bytes()
@@ -175,15 +182,3 @@ def load_manifest(root: Path) -> Manifest:
     values = read_manifest(root)
     splits = {name: [ShardEntry(**shard) for shard in split["shards"]] for name, split in values["splits"].items()}
     return Manifest(**{**{key: values[key] for key in _NEEDED}, "splits": splits}, split=values.get("split", {}))
-
-
-def refuse_or_clear(root: Path, overwrite: bool) -> None:
-    """Keep a finished store from being written over; with `overwrite` its manifest goes first."""
-    path = root / MANIFEST
-    if not path.exists():
-        return
-    if not overwrite:
-        raise ConfigError(
-            f"{root} already holds a store: choose another folder, or say overwrite=True.", arguments="overwrite"
-        )
-    path.unlink()

@@ -17,7 +17,14 @@ import numpy.typing as npt
 import xxhash
 
 from gristmill.core.errors import ConfigError
-from gristmill.core.paths import atomic_file, disk_errors, sync_directory, write_atomic
+from gristmill.core.paths import (
+    atomic_file,
+    disk_errors,
+    open_temporary,
+    sync_directory,
+    temporary_path,
+    write_atomic,
+)
 from gristmill.store.blocks import BLOCK, BLOCKS_SUFFIX, Sums, write_blocks
 from gristmill.store.documents import DOCS_SUFFIX, IDS_SUFFIX
 from gristmill.store.files import Ints
@@ -108,9 +115,9 @@ class ShardWriter:
     def __init__(self, root: Path, name: str, dtype: np.dtype[Any]) -> None:
         self._root, self._name, self._dtype = root, name, dtype
         self._path = root / name
-        self._temporary = self._path.with_name(f".{self._path.name}.{os.getpid()}.tmp")
+        self._temporary = temporary_path(self._path)
         with disk_errors(self._path):
-            self._file: IO[bytes] = open(self._temporary, "wb", buffering=4 << 20)  # noqa: SIM115
+            self._file = open_temporary(self._temporary, buffering=4 << 20)
         self._hashed = _Hashed(self._file, xxhash.xxh3_128())
         self._packed = _packed(self._hashed, dtype.itemsize) if name.endswith(COMPRESSED_SUFFIX) else None
         self._sums, self._blocks = _BlockSums(SUM_BLOCK), _BlockSums(BLOCK)

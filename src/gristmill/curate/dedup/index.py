@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,8 +23,19 @@ from typing import Any
 import numpy as np
 
 from gristmill.core.errors import ConfigError
+from gristmill.core.folders import (
+    LOCK,
+    UNFINISHED,
+    claim,
+    is_lock,
+    look_at,
+    only_run,
+    read_claim,
+    refuse_others,
+    remove,
+)
 from gristmill.core.hashing import fingerprint
-from gristmill.core.paths import atomic_file, disk_errors, write_atomic
+from gristmill.core.paths import atomic_file, disk_errors, is_temporary, write_atomic
 from gristmill.curate.dedup.characters import unicode_version
 from gristmill.curate.dedup.near import Near
 from gristmill.curate.dedup.queries import alive, with_dropped
@@ -107,6 +120,49 @@ def _made_with(options: Near) -> dict[str, Any]:
     }
 
 
+def is_part(name: str) -> bool:
+    """Whether a name in the folder of an index is one of its files."""
+    return name == INDEX or re.fullmatch(r"part-[0-9]{6,}\.(keys\.parquet|sets\.arrow|ids\.parquet)", name) is not None
+
+
+@dataclass(frozen=True)
+class IndexFolder:
+    """The folder in which a run saves an index: a new or empty one, or what the same run left there when it was cut."""
+
+    folder: Path
+    run: str
+
+    @property
+    def about(self) -> dict[str, Any]:
+        return {"making": "index", "command": "prepare --save-index", "run": self.run}
+
+    def look(self) -> None:
+        """Refuse it where it holds anything else; nothing is written for that."""
+        look_at(self.folder, self._check)
+
+    @contextmanager
+    def making(self) -> Iterator[None]:
+        """Hold it until the run has ended."""
+        with only_run(self.folder, self._check):
+            made = claim(self.folder, self.about)
+            remove(self.folder, is_temporary)
+            yield
+            made.release()
+
+    def _check(self) -> None:
+        begun = read_claim(self.folder)
+        own = begun is not None and begun.about.get("making") == "index"
+
+        def is_ours(name: str) -> bool:
+            if name == LOCK:
+                return is_lock(self.folder / name)
+            return is_temporary(name) or (own and (name == UNFINISHED or is_part(name)))
+
+        if (self.folder / INDEX).exists() and not (begun and begun.about == self.about):
+            raise ConfigError(f"{self.folder} holds an index already: choose a new folder.")
+        refuse_others(self.folder, is_ours, "an index")
+
+
 @dataclass(frozen=True)
 class _Part:
     unit: NearUnit
@@ -121,9 +177,12 @@ def save_index(
 ) -> None:
     """Write the index `folder`: that of the options, if any, and the documents of `units` not in files `dropped` (doc).
 
-    Near duplicates that this run dropped belong into `dropped` too. The folder must be a new one.
+    Near duplicates that this run dropped belong into `dropped` too. The folder must be a new one, or one that
+    `IndexFolder` holds: what a run that was cut short left there goes.
     """
-    if (folder / INDEX).exists():
+    if read_claim(folder):
+        remove(folder, is_part)
+    elif (folder / INDEX).exists():
         raise ConfigError(f"{folder} holds an index already: choose a new folder.")
     folder.mkdir(parents=True, exist_ok=True)
     kept = work / "kept.parquet"

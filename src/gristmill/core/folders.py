@@ -1,0 +1,146 @@
+"""Folders that we fill: nothing of others lies in one when work begins, and only what is ours is ever deleted.
+
+A folder may be new or empty, or a file of ours in it says what it is: the one that a finished thing ends with (a
+store's manifest), or `gristmill-unfinished.json`, which is written before all else and removed after it. Its first
+line says what is being made, and each line after that names a file before the file appears.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gristmill.core.errors import ConfigError
+from gristmill.core.locks import file_lock
+from gristmill.core.paths import disk_errors, is_temporary, remove_leftover, write_atomic
+
+UNFINISHED = "gristmill-unfinished.json"
+LOCK = ".lock"
+_ADVICE = "This folder is not finished: run the command that is named here again."
+
+# Whether a name below a folder, "train/shard-00000.bin" or, for a folder, "train/", is one of ours.
+IsOurs = Callable[[str], bool]
+
+
+@dataclass
+class Claim:
+    """What is being made in a folder, and the names of its files so far."""
+
+    folder: Path
+    about: dict[str, Any]
+    names: set[str] = field(default_factory=set)
+
+    def add(self, names: Iterable[str]) -> None:
+        """Say that these files are ours, before they appear."""
+        new = [name for name in names if name not in self.names]
+        self.names.update(new)
+        path = self.folder / UNFINISHED
+        with disk_errors(path), open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW), "w") as file:
+            file.writelines(json.dumps(name) + "\n" for name in new)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def release(self) -> None:
+        """What was made here is finished, and says so itself."""
+        (self.folder / UNFINISHED).unlink(missing_ok=True)
+
+
+def claim(folder: Path, about: dict[str, Any], names: Iterable[str] = ()) -> Claim:
+    """Say that `about` is being made in `folder`; what an earlier claim named stays ours."""
+    before = read_claim(folder)
+    named = {*(before.names if before else ()), *names}
+    lines = [json.dumps({"gristmill": "unfinished", **about, "advice": _ADVICE}), *map(json.dumps, sorted(named))]
+    write_atomic(folder / UNFINISHED, "\n".join(lines) + "\n")
+    return Claim(folder, about, named)
+
+
+def read_claim(folder: Path) -> Claim | None:
+    """The claim on a folder, if there is one. A line that was cut off names a file that has not appeared."""
+    path = folder / UNFINISHED
+    if path.is_symlink() or not path.is_file():
+        return None
+    try:
+        head, *lines = path.read_text().split("\n")[:-1]
+        about, names = json.loads(head), [json.loads(line) for line in lines]
+    except ValueError as error:
+        raise ConfigError(f"{path} cannot be read ({error}): look at the folder and remove it yourself.") from error
+    if not isinstance(about, dict) or about.get("gristmill") != "unfinished":
+        return None
+    return Claim(folder, {key: about[key] for key in about if key not in ("gristmill", "advice")}, set(names))
+
+
+def below(folder: Path, is_ours: IsOurs) -> Iterator[tuple[str, bool]]:
+    """Every name below `folder` and whether it is ours; links are not followed, and folders of others not entered."""
+    with os.scandir(folder) as entries:
+        found = sorted(entries, key=lambda entry: entry.name)
+    for entry in found:
+        if not entry.is_dir(follow_symlinks=False):
+            yield entry.name, is_ours(entry.name)
+        elif not is_ours(f"{entry.name}/"):
+            yield f"{entry.name}/", False
+        else:
+            inside = below(Path(entry.path), lambda name, at=entry.name: is_ours(f"{at}/{name}"))  # type: ignore[misc]
+            yield from ((f"{entry.name}/{name}", ours) for name, ours in inside)
+            yield f"{entry.name}/", True
+
+
+def refuse_others(folder: Path, is_ours: IsOurs, what: str) -> None:
+    """Stop before a folder that holds anything else than ours."""
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{folder} is a file: {what} needs a folder.")
+    for name, ours in below(folder, is_ours) if folder.is_dir() else ():
+        if not ours:
+            raise ConfigError(
+                f"{folder / name} is no part of {what} that Gristmill made in {folder}, and files of others are never "
+                "written over or deleted: choose a new or an empty folder, or move it away."
+            )
+
+
+def remove(folder: Path, is_ours: IsOurs) -> None:
+    """Delete what is ours below `folder`, and the folders of ours that are empty then."""
+    for name, ours in list(below(folder, is_ours)) if folder.is_dir() else ():
+        path = folder / name
+        if not ours:
+            continue
+        if is_temporary(path.name):
+            remove_leftover(path)
+        elif name.endswith("/"):
+            with contextlib.suppress(OSError):  # somebody put something there meanwhile
+                path.rmdir()
+        else:
+            path.unlink(missing_ok=True)
+
+
+def is_lock(path: Path) -> bool:
+    """Whether a file can be a lock of ours, which are empty."""
+    return not path.is_symlink() and path.is_file() and path.stat().st_size == 0
+
+
+def look_at(folder: Path, look: Callable[[], None]) -> None:
+    """Let `look` refuse a folder, while nobody else writes to it; nothing is written for that."""
+    if not (folder / LOCK).exists():
+        look()
+        return
+    with only_run(folder, look):
+        pass
+
+
+@contextlib.contextmanager
+def only_run(folder: Path, look: Callable[[], None]) -> Iterator[None]:
+    """Hold a folder, which `look` may refuse before anything is written; a second run is told so and stops."""
+    if not (folder / LOCK).exists():
+        look()
+    with disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(file_lock(folder / LOCK, wait=False))
+        except BlockingIOError as error:
+            raise ConfigError(f"Another run is writing to {folder}: wait for it, or choose another folder.") from error
+        look()
+        yield

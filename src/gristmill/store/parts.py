@@ -1,0 +1,47 @@
+"""Where the shards of a manifest may lie: in the store itself, or, where `join` wrote it, in the stores it joins."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gristmill.core.errors import StoreError
+from gristmill.store.format import is_own_shard
+
+Values = dict[str, Any]
+
+
+def check_places(root: Path, values: Values, read: Callable[[Path], Values]) -> None:
+    """Refuse a manifest that names files outside its folder, unless each is a shard that its own store lists alike."""
+    listed = functools.cache(lambda part: _shards(read(part)))
+    for split, shard in ((name, shard) for name, split in values["splits"].items() for shard in split["shards"]):
+        path = shard["path"]
+        if is_own_shard(split, path):
+            continue
+        if "join" not in values["recipe"] or os.path.isabs(path):
+            raise StoreError(
+                f"The manifest of {root} names {path!r}, which is no shard in this folder: it is damaged, or somebody "
+                "changed it; make the store again."
+            )
+        _check_part(root, split, shard, listed)
+
+
+def _check_part(root: Path, split: str, shard: Values, listed: Callable[[Path], dict[str, Values]]) -> None:
+    """A shard of another store: its manifest must say the same of it."""
+    place = Path(os.path.normpath(os.path.join(os.path.realpath(root), shard["path"])))
+    part, name = place.parent.parent, f"{place.parent.name}/{place.name}"
+    try:
+        there = listed(part).get(name) if is_own_shard(split, name) else None
+    except StoreError as error:
+        raise StoreError(f"{root} joins {part}, whose shards cannot be trusted: {error}") from error
+    if there is None or {**there, "path": ""} != {**shard, "path": ""}:
+        raise StoreError(
+            f"{root} joins {place}, but {part} has no such shard, or another than when it was joined: join them again."
+        )
+
+
+def _shards(values: Values) -> dict[str, Values]:
+    return {shard["path"]: shard for split in values["splits"].values() for shard in split["shards"]}
