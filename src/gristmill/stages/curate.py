@@ -16,7 +16,7 @@ from gristmill.core.hashing import fingerprint
 from gristmill.core.options import content
 from gristmill.curate.base import Rule, Verdict
 from gristmill.curate.clean import CleanOptions, clean
-from gristmill.curate.dedup.exact import content_hashes
+from gristmill.curate.dedup.exact import content_hashes, text_digests
 from gristmill.curate.documents import Documents, Ints
 from gristmill.curate.rules import content as rule_content
 from gristmill.sources.base import Format, Mishap, Mishaps
@@ -143,9 +143,10 @@ def finished(documents: Documents, schema: pa.Schema, keep_key: int | None = Non
     """The rows of documents between stages: with size and hash of the text as it is now, and a keep key if given."""
     import pyarrow as pa
 
-    high, low = content_hashes(documents)
+    high, low = text_digests(documents)
     ids = hash_ids(documents.batch.column("id").to_pylist()).view(np.int64)
-    made: dict[str, Any] = {"id_hash": ids, "bytes": np.diff(documents.offsets), "hash_hi": high, "hash_lo": low}
+    made: dict[str, Any] = {"id_hash": ids, "bytes": np.diff(documents.offsets), "hash_hi": high, "hash_lo": low,
+                            "content_hash": content_hashes(documents)}  # fmt: skip
     if keep_key is not None:
         made["keep_key"] = np.full(len(documents), keep_key)
     have = {**{name: documents.batch.column(name) for name in documents.batch.schema.names}, **made}

@@ -135,9 +135,12 @@ class Pipeline:
             SELECT later.doc, first.doc AS kept, later.id, first.path AS first_path, first.row AS first_row, later.path,
                 later.row
             FROM documents AS later
-            JOIN (SELECT id_hash, MIN(doc) AS doc FROM documents GROUP BY id_hash HAVING COUNT(*) > 1) AS shared
-                ON later.id_hash = shared.id_hash
-            JOIN documents AS first ON first.doc = shared.doc AND first.id = later.id
+            JOIN (
+                SELECT id_hash, id, MIN(doc) AS doc FROM documents
+                WHERE id_hash IN (SELECT id_hash FROM documents GROUP BY id_hash HAVING COUNT(*) > 1)
+                GROUP BY id_hash, id HAVING COUNT(*) > 1
+            ) AS shared ON later.id_hash = shared.id_hash AND later.id = shared.id
+            JOIN documents AS first ON first.doc = shared.doc
             WHERE later.doc <> first.doc ORDER BY later.doc"""
         self._drop("id", "duplicate_id", [], lambda out: self.engine.query(sql, {"documents": self._texts()}, out))
         if self.recipe.on_error == "raise":

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def document_schema(fields: Sequence[str]) -> pa.Schema:
-    """Documents between stages. `hash_*` are the halves of the text's xxh3-128, `edits` a bit for each step."""
+    """Documents between stages. `hash_*` are the halves of the text's digest, `edits` a bit for each step."""
     import pyarrow as pa
 
-    numbers = ("row", "id_hash", "bytes", "hash_hi", "hash_lo", "keep_key")
+    numbers = ("row", "id_hash", "bytes", "content_hash", "hash_hi", "hash_lo", "keep_key")
     names = [("doc", pa.int64()), *((name, pa.string()) for name in ("id", "source", "path")),
              *((name, pa.int64()) for name in numbers), ("edits", pa.int64()), ("text", pa.large_string())]  # fmt: skip
     return pa.schema([*names, *((name, pa.string()) for name in fields)])

@@ -98,13 +98,12 @@ class TokensJob(UnitJob):
         import pyarrow as pa
 
         batch = encoded.documents.batch
-        held_out = is_val(batch.column("hash_lo").to_numpy(), self.encoding.val_fraction, self.encoding.seed)
+        held_out = is_val(batch.column("content_hash").to_numpy(), self.encoding.val_fraction, self.encoding.seed)
         sizes = batch.column("bytes").to_numpy()
         for split, rows in (("train", ~held_out), ("val", held_out)):
             found = {"documents": rows.sum(), "bytes": sizes[rows].sum(), "tokens": encoded.lengths[rows].sum()}
             splits[split].update({name: int(count) for name, count in found.items()})
         columns = {
-            "content_hash": batch.column("hash_lo"),
             "edits": _names(batch.column("edits").to_numpy(), self.encoding.steps),
             "start": pa.array(start + np.cumsum(encoded.lengths) - encoded.lengths),
             "length": pa.array(encoded.lengths),

@@ -91,6 +91,31 @@ def test_passes_and_engines_find_the_same(
     assert whole[1].values.sum() > 100
 
 
+def _forged(line: bytes) -> bytes:
+    """Another line of letters with the multiply-and-shift hash of this one, which told lines apart once."""
+    mask, factor, seed = (1 << 64) - 1, 0x589965CC75374CC3, 0x8EBC6AF09C88C6E3
+
+    def after(word: int) -> int:
+        hashed = ((seed ^ len(line) ^ word) * factor) & mask
+        return hashed ^ (hashed >> 32)
+
+    first, second = (int.from_bytes(line[i : i + 8], "little") for i in (0, 8))
+    letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+    for number in range(20_000_000):
+        other = bytes(letters[number // 52**i % 52] for i in range(5)) + line[5:8]
+        rest = (after(first) ^ second ^ after(int.from_bytes(other, "little"))).to_bytes(8, "little")
+        if other != line[:8] and all(32 < byte < 127 for byte in rest):
+            return other + rest + line[16:]
+    raise AssertionError
+
+
+def test_a_line_that_was_made_to_collide_removes_no_other(make_batch: Any, engine: Any, tmp_path: Path) -> None:
+    line = b"The first line that was written."
+    documents = make_batch([_forged(line).decode(), line.decode()])
+    (verdict,) = _after(engine, [documents], Lines(), tmp_path / "w", [])
+    assert verdict.codes.tolist() == [KEEP, KEEP] and _texts(verdict)[1] == line.decode()
+
+
 LINE = st.text(st.sampled_from("ab \t\r§"), max_size=4)
 
 

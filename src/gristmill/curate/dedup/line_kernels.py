@@ -12,10 +12,8 @@ import numpy as np
 from numba import types
 
 from gristmill.core.compiled import compiled, entry
-from gristmill.curate.dedup.shingle_kernels import bytes_in, ints_in, mix
+from gristmill.curate.blake2_kernels import bytes_in, digest, ints_in
 
-_SEED, _FACTOR = np.uint64(0x8EBC6AF09C88C6E3), np.uint64(0x589965CC75374CC3)
-_8, _32, _ZERO = np.uint64(8), np.uint64(32), np.uint64(0)
 _NEWLINE = 10
 
 
@@ -64,21 +62,6 @@ def _next_span(data: Any, at: int, end: int, paragraphs: bool) -> Any:
 
 
 @compiled
-def _hash(data: Any, begin: int, end: int) -> Any:
-    """64 bits of the bytes [begin, end), eight at a time."""
-    hashed = _SEED ^ np.uint64(end - begin)
-    at = begin
-    while at < end:
-        word = _ZERO
-        for i in range(min(8, end - at)):
-            word |= np.uint64(data[np.uint64(at + i)]) << (np.uint64(i) * _8)
-        hashed = (hashed ^ word) * _FACTOR
-        hashed ^= hashed >> _32
-        at += 8
-    return np.int64(mix(hashed))
-
-
-@compiled
 def _has_characters(data: Any, begin: int, end: int, least: int) -> bool:
     """Whether there are at least so many characters: bytes that do not continue one."""
     count = 0
@@ -89,17 +72,25 @@ def _has_characters(data: Any, begin: int, end: int, least: int) -> bool:
     return False
 
 
-@entry(types.int64(bytes_in, ints_in, types.boolean, types.int64, types.int64[::1], types.int64[::1], types.int64[::1]))
-def hash_spans(data: Any, offsets: Any, paragraphs: bool, least: int, texts: Any, spans: Any, hashes: Any) -> int:
-    """Text, number in it, and hash of each line or paragraph of at least `least` >= 1 characters; returns how many."""
-    count = 0
+@entry(
+    types.int64(
+        bytes_in, ints_in, types.boolean, types.int64,
+        types.int64[::1], types.int64[::1], types.int64[::1], types.int64[::1],
+    )
+)  # fmt: skip
+def hash_spans(
+    data: Any, offsets: Any, paragraphs: bool, least: int, texts: Any, spans: Any, first_half: Any, second_half: Any
+) -> int:
+    """Text, number in it, and digest of each line or paragraph of at least `least` >= 1 characters; their count."""
+    count, scratch = 0, np.empty(24, np.uint64)
     for text in range(offsets.size - 1):
         span, end = 0, offsets[text + 1]
         begin, stop = _next_span(data, offsets[text], end, paragraphs)
         while begin <= end:
             first, last = _stripped(data, begin, stop)
             if _has_characters(data, first, last, least):
-                texts[count], spans[count], hashes[count] = text, span, _hash(data, first, last)
+                texts[count], spans[count] = text, span
+                first_half[count], second_half[count] = digest(data, first, last, scratch)
                 count += 1
             span += 1
             begin, stop = _next_span(data, stop + 1, end, paragraphs)

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 # One query sees at most about so many lines, some 1 GB; the hashes' range is cut into as many passes as it takes.
-LINES_A_PASS = 32 << 20
+LINES_A_PASS = 24 << 20
 # Files of hashes are sorted, so that row groups of this many lines let a pass read little but its own range.
 _ROW_GROUP = 1 << 15
+_COLUMNS = ("doc", "line", "hash", "rest")
 EMPTIED = "repeated_lines"
 
 
@@ -44,9 +45,9 @@ class Lines:
 
 
 def line_hashes(documents: Documents, options: Lines) -> pa.RecordBatch:
-    """The rows (doc, line, hash) of lines that are long enough; `line` counts all lines of the document from 0.
+    """The rows (doc, line, hash, rest) of lines that are long enough; `line` counts all of the document from 0.
 
-    Hashes have 64 bits: among 600 million different lines there is one wrong match in 100 corpora.
+    `hash` and `rest` are the halves of a digest that nobody can forge: equal ones alone make a line a repetition.
     """
     import pyarrow as pa
 
@@ -54,22 +55,22 @@ def line_hashes(documents: Documents, options: Lines) -> pa.RecordBatch:
 
     # A line that counts has min_chars bytes and a newline.
     room = int(documents.offsets[-1] - documents.offsets[0]) // (options.min_chars + 1) + len(documents)
-    texts, lines, hashes = (np.empty(room, np.int64) for _ in range(3))
+    texts, lines, hashes, rests = (np.empty(room, np.int64) for _ in range(4))
     paragraphs = options.unit == "paragraph"
     count = line_kernels.hash_spans(
-        documents.data, documents.offsets, paragraphs, options.min_chars, texts, lines, hashes
+        documents.data, documents.offsets, paragraphs, options.min_chars, texts, lines, hashes, rests
     )
     docs = np.asarray(documents.batch.column("doc"))[texts[:count]]
-    columns = [pa.array(column) for column in (docs, lines[:count], hashes[:count])]
-    return pa.RecordBatch.from_arrays(columns, names=["doc", "line", "hash"])
+    columns = [pa.array(column) for column in (docs, lines[:count], hashes[:count], rests[:count])]
+    return pa.RecordBatch.from_arrays(columns, names=_COLUMNS)
 
 
 def write_line_hashes(batches: Iterable[Any], out: Path) -> None:
-    """Write what `line_hashes` gave for a unit as one Parquet file, sorted by hash: 24 bytes a line in memory."""
+    """Write what `line_hashes` gave for a unit as one Parquet file, sorted by hash: 32 bytes a line in memory."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    schema = pa.schema([("doc", pa.int64()), ("line", pa.int64()), ("hash", pa.int64())])
+    schema = pa.schema([(name, pa.int64()) for name in _COLUMNS])
     rows = pa.Table.from_batches(batches, schema)
     with atomic_file(out) as file:
         rows = rows.take(pa.array(np.argsort(rows["hash"].to_numpy())))
@@ -106,13 +107,14 @@ def _hash_range(i: int, passes: int) -> str:
 
 
 def _repeated_sql(condition: str, dropped: Sequence[Path]) -> str:
+    columns = ", ".join(_COLUMNS)
     return f"""
-        WITH alive AS (SELECT doc, line, hash FROM {alive("lines", "doc, line, hash", dropped)} AS a WHERE {condition}),
-        shared AS (SELECT hash FROM alive GROUP BY hash HAVING COUNT(*) > 1),
+        WITH alive AS (SELECT {columns} FROM {alive("lines", columns, dropped)} AS a WHERE {condition}),
+        shared AS (SELECT hash, rest FROM alive GROUP BY hash, rest HAVING COUNT(*) > 1),
         counted AS (
             SELECT alive.doc, alive.line,
-                ROW_NUMBER() OVER (PARTITION BY alive.hash ORDER BY alive.doc, alive.line) AS copy
-            FROM alive JOIN shared ON alive.hash = shared.hash
+                ROW_NUMBER() OVER (PARTITION BY alive.hash, alive.rest ORDER BY alive.doc, alive.line) AS copy
+            FROM alive JOIN shared ON alive.hash = shared.hash AND alive.rest = shared.rest
         )
         SELECT doc, line FROM counted WHERE copy > 1 ORDER BY doc, line
     """
