@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import json
 import os
 import platform
@@ -11,7 +10,6 @@ import tempfile
 import time
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from gristmill.core.addresses import refuse_address
 from gristmill.core.arguments import PathLike, as_flag, as_kind, as_path, as_paths, as_text, as_whole
 from gristmill.core.errors import ConfigError, SourceError
-from gristmill.core.hashing import fingerprint
 from gristmill.core.options import from_mapping
 from gristmill.core.paths import atomic_file, write_atomic
 from gristmill.core.progress import Progress, Shown, shown
@@ -30,15 +27,14 @@ from gristmill.order.plan_json import read_plan
 from gristmill.recipe import Recipe, as_recipe
 from gristmill.sources.base import Format, InputFile, Mishaps, expand
 from gristmill.sources.units import Unit, cut_units, read_unit
-from gristmill.stages.work import WORK, clear_temporary, is_work_of_store, kept_work, look_at_work
+from gristmill.stages.work import WORK
 from gristmill.store.files import sampled_checksum
-from gristmill.store.folder import STORE_FILES, Making, StoreFolder
+from gristmill.store.folder import STORE_FILES, Making
 from gristmill.store.manifest import SPLITS, Manifest, ShardEntry
 from gristmill.store.opening import TOKENIZER, open_store
 from gristmill.store.reader import Store
 
 if TYPE_CHECKING:
-    from gristmill.curate.dedup.index import IndexFolder
     from gristmill.engine.base import Engine
     from gristmill.stages.pipeline import Pipeline
     from gristmill.store.importing import ImportReport, Paths
@@ -103,11 +99,12 @@ def _run_options(options: RunOptions | Mapping[str, Any] | None) -> RunOptions:
 
 def _prepare(recipe: Recipe, overwrite: bool, progress: Progress, options: RunOptions) -> Manifest:
     from gristmill.stages.curate import Curation, warm
+    from gristmill.stages.folders import RunFolders
     from gristmill.stages.readiness import check_ready
     from gristmill.tokenize.tokenizer import load_tokenizer
 
     root = Path(recipe.out)
-    folders = _Folders.of(root, recipe, options)
+    folders = RunFolders.of(recipe, options.work, options.save_index)
     folders.look(overwrite)
     check_ready(recipe, Path(options.work or root / WORK), options.save_index)
     files = _inputs(root, recipe, progress)
@@ -277,55 +274,6 @@ class _Preparation:
                 **(library_versions() if self._recipe.store.compression == "zstd" else {}),
             },
         )
-
-
-@dataclass(frozen=True)
-class _Folders:
-    """The folders that a run of prepare writes to; nothing of others may lie in one of them, nor one in another."""
-
-    store: StoreFolder
-    work: Path | None
-    index: IndexFolder | None
-
-    @staticmethod
-    def of(root: Path, recipe: Recipe, options: RunOptions) -> _Folders:
-        from gristmill.curate.dedup.index import IndexFolder
-
-        work = Path(options.work) if options.work else None
-        saved = Path(options.save_index) if options.save_index else None
-        _refuse_nested({"out": root, "work": work, "save_index": saved})
-        index = IndexFolder(saved, fingerprint([os.path.realpath(root), recipe.content])) if saved else None
-        return _Folders(StoreFolder(root, "prepare", is_work_of_store), work, index)
-
-    def look(self, overwrite: bool) -> None:
-        """Refuse, before anything is read or written."""
-        self.store.look(overwrite)
-        if self.work:
-            look_at_work(self.work)
-        if self.index:
-            self.index.look()
-
-    @contextmanager
-    def held(self, overwrite: bool) -> Iterator[Making]:
-        """Hold them all for the run."""
-        with ExitStack() as held:
-            if self.work:
-                held.enter_context(kept_work(self.work))
-            if self.index:
-                held.enter_context(self.index.making())
-            making = held.enter_context(self.store.making(overwrite))
-            clear_temporary(self.store.root / WORK)
-            yield making
-
-
-def _refuse_nested(folders: Mapping[str, Path | None]) -> None:
-    """Each kind of folder has its own names, and none for the others."""
-    places = {option: folder.resolve() for option, folder in folders.items() if folder}
-    for (option, folder), (other, outer) in itertools.permutations(places.items(), 2):
-        if outer in (folder, *folder.parents):
-            raise ConfigError(
-                f"{option}={folder} lies in {other}={outer}: choose a folder beside it.", arguments=(option, other)
-            )
 
 
 def _write_inputs(root: Path, files: list[InputFile]) -> None:

@@ -17,7 +17,7 @@ Values = dict[str, Any]
 def check_places(root: Path, values: Values, read: Callable[[Path], Values]) -> None:
     """Refuse a manifest that names files outside its folder, unless each is a shard that its own store lists alike."""
     listed = functools.cache(lambda part: _shards(read(part)))
-    for split, shard in ((name, shard) for name, split in values["splits"].items() for shard in split["shards"]):
+    for split, shard in ((name, shard) for name, rows in values["splits"].items() for shard in rows["shards"]):
         path = shard["path"]
         if is_own_shard(split, path):
             continue
