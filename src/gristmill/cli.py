@@ -99,6 +99,11 @@ def _as_option(option: str, found: re.Match[str]) -> str:
     return option if value in ("", "True") else f"{option} {value}"
 
 
+def _no_choice(found: re.Match[str]) -> str:
+    known = found[3].replace("'", "").split(", ")
+    return f"{found[1]} {found[2]} is not known{did_you_mean(found[2], known)}"
+
+
 class _Parser(argparse.ArgumentParser):
     """argparse in our words: one sentence, whole option names, and the nearest command to a misspelt one."""
 
@@ -122,6 +127,7 @@ class _Parser(argparse.ArgumentParser):
             known = wrong[2].replace("'", "").split(", ")
             message = f"There is no command {wrong[1]!r}{did_you_mean(wrong[1], known)}"
         message = re.sub(r"^argument (\S+): must be ", r"\1 must be ", message)
+        message = re.sub(r"^argument (\S+): invalid choice: (.*) \(choose from (.*)\)$", _no_choice, message)
         print(f"gristmill: {message[:1].upper()}{message[1:]}. See `{self.prog} --help`.", file=sys.stderr)
         raise SystemExit(2)
 

@@ -92,8 +92,6 @@ def _run_dropped(chosen: argparse.Namespace) -> None:
 
     asked = {key: getattr(chosen, key) for key in KEYS}
     wanted = chosen.examples if chosen.examples is not None else 3 if any(asked.values()) else 1
-    if wanted < 0:
-        raise ConfigError(f"--examples is 0 or more, not {wanted}.")
     show_dropped(chosen.path, dropped(existing(chosen.path), asked, wanted), chosen.json)
 
 

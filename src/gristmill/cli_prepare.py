@@ -232,7 +232,7 @@ def _dedup(chosen: argparse.Namespace) -> dict[str, Any]:
     kinds = chosen.dedup.split(",") if chosen.dedup else None
     for kind in kinds or ():
         if kind not in _DEDUPS:
-            raise ConfigError(f"--dedup knows {', '.join(_DEDUPS)}, not {kind!r}{did_you_mean(kind, _DEDUPS)}.")
+            raise ConfigError(f"--dedup {kind!r} is not known{did_you_mean(kind, _DEDUPS)}.")
     return {"dedup": kinds} if kinds else {}
 
 

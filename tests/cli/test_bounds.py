@@ -34,7 +34,7 @@ CASES = [
     (PREPARE, "--id-field", "", "is empty"),
     (PREPARE, "--fields", "a,,b", "cannot be empty"),
     (PREPARE, "--fields", "a,a", "must be different"),
-    (PREPARE, "--dedup", "exact,", "knows exact, lines, near"),
+    (PREPARE, "--dedup", "exact,", "known: exact, lines, near"),
     (PREPARE, "--save-index", "index", "needs near dedup"),
     (("train-tokenizer", "raw.txt", "--out", "t.json"), "--vocab-size", "0", "of 1 or more"),
     (("train-tokenizer", "raw.txt", "--out", "t.json"), "--vocab-size", "3", "at least 257"),
@@ -53,7 +53,7 @@ CASES = [
     (("bench", "STORE"), "--seconds", "inf", "from 0.01 to 86,400"),
     (("bench", "STORE"), "--seq-len", "0", "of 1 or more"),
     (("bench", "STORE"), "--batch-size", "-8", "of 1 or more"),
-    (("bench", "STORE"), "--cut", "chop", "Unknown cut 'chop'"),
+    (("bench", "STORE"), "--cut", "chop", "--cut 'chop' is not known"),
     (("bench", "STORE"), "--keys", "lables", "did you mean 'labels'"),
 ]
 

@@ -48,7 +48,7 @@ def test_a_rule_alone_and_as_json(call: Command, made: Path) -> None:
 
 def test_mistakes_are_named_by_the_commands_options(call: Command, made: Path, tmp_path: Path) -> None:
     assert "by --rule lenght (did you mean 'length'?)" in call("dropped", made, "--rule", "lenght", code=2).said
-    assert "--examples is 0 or more" in call("dropped", made, "--examples", "-1", code=2).said
+    assert "--examples must be a whole number of 1 or more" in call("dropped", made, "--examples", "-1", code=2).said
     assert "does not exist" in call("dropped", tmp_path / "none", code=2).said
     assert "holds no dropped.parquet" in call("dropped", tmp_path, code=2).said
 

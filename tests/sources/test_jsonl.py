@@ -76,7 +76,7 @@ BAD_LINES = {
     "cut off": (b'{"text": "a', "is not JSON"),
     "no object": (b'["text"]', "is no JSON object"),
     "empty object": (b"{}", "it has no keys"),
-    "missing key": (b'{"txt": "a"}', "has no text under 'text' .it has 'txt'.. Name the key with --text-field"),
+    "missing key": (b'{"txt": "a"}', "has no text under 'text' .it has 'txt'.. Name the key by text=.KEY"),
     "null text": (b'{"text": null}', "but null"),
     "number as text": (b'{"text": 12}', "but 12"),
     "list as text": (b'{"text": ["a"]}', "but ..a.."),

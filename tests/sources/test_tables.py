@@ -79,9 +79,7 @@ def test_every_kind_of_string_is_text(tmp_path: Path, read: Read, kind: Any) -> 
 
 
 def test_a_table_without_the_column_names_the_close_one(table_of: Table, read: Read) -> None:
-    with pytest.raises(
-        SourceError, match=r"has no column 'text' \(did you mean 'texts'\?\)\. Name it with --text-field"
-    ):
+    with pytest.raises(SourceError, match=r"has no column 'text' \(did you mean 'texts'\?\)\. Name it by text="):
         read(table_of({"texts": ["a"], "id": ["b"]}))
 
 

@@ -67,7 +67,8 @@ def wanted(schema: pa.Schema, format: Format, part: Part) -> dict[str, Path]:
         known = did_you_mean(format.text, schema.names[:_MOST_NAMES])
         raise SourceError(
             f"{part.file.path} has no column {format.text!r}{known}.",
-            "Name it with --text-field, or as the `text` of its source.",
+            'Name it by text="COLUMN".',
+            arguments="text",
         )
     for name, path in found.items():
         kind = _type_at(schema, path)

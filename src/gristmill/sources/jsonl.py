@@ -215,7 +215,8 @@ def _text(value: Any, key: str, where: str) -> str:
     if text is None and key not in value:
         raise SourceError(
             f"{where} has no text under {key!r} (it has {_some_keys(value)}).",
-            "Name the key with --text-field, or as the `text` of its source.",
+            'Name the key by text="KEY".',
+            arguments="text",
         )
     if not isinstance(text, str):
         raise SourceError(f"{where} has no text under {key!r} but {_shown(text)[:40]}.")
