@@ -115,7 +115,7 @@ def add_verify(commands: Any) -> None:
 
 
 def _run_verify(chosen: argparse.Namespace) -> int:
-    from gristmill.show.terminal import line, print_json
+    from gristmill.show.terminal import line, print_json, table
     from gristmill.store.verify import verify
 
     with progress_bar(chosen) as bar:
@@ -123,6 +123,10 @@ def _run_verify(chosen: argparse.Namespace) -> int:
     if chosen.json:
         print_json({**vars(verdict), **bar.figures})
     else:
+        rows = [(kind, row["files"], row["bytes"], row["by"]) for kind, row in verdict.covered.items()]
+        table("", ("kind", "files", "bytes", "every byte is covered by"), rows)
+        for name in verdict.unlisted:
+            line(f"{name} is covered by no sum: it is no part of the store, or an older version made it.")
         counts = f"{verdict.shards:,} shards, {verdict.documents:,} documents, {verdict.tokens:,} tokens"
         line(f"{chosen.path}: {counts}: {f'faults: {len(verdict.faults):,}' if verdict.faults else 'whole'}")
         line(f"Verified {bar.took()}.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 import platform
 import tempfile
@@ -20,6 +19,7 @@ from gristmill.core.errors import ConfigError, SourceError
 from gristmill.core.options import from_mapping
 from gristmill.core.paths import atomic_file, write_atomic
 from gristmill.core.progress import Progress, Shown, shown
+from gristmill.core.seal import sealed
 from gristmill.core.sizes import parse_size
 from gristmill.core.version import version
 from gristmill.order.plan import Plan
@@ -300,7 +300,7 @@ def _write_run_json(root: Path, began: float, options: RunOptions) -> None:
         "workers": options.workers,
         "memory": options.memory,
     }
-    write_atomic(root / "run.json", json.dumps(facts, indent=1) + "\n")
+    write_atomic(root / "run.json", sealed(facts))
 
 
 def load_plan(path: PathLike) -> Plan:

@@ -137,8 +137,8 @@ def test_a_compressed_shard_alone_is_no_store(pair: Pair) -> None:
 
 def test_a_whole_compressed_store_has_no_faults(pair: Pair) -> None:
     verdicts = [verify(root) for root in pair]
-    assert verdicts[0] == verdicts[1]
-    assert verdicts[1].faults == []
+    assert len({(found.shards, found.tokens, found.documents) for found in verdicts}) == 1
+    assert [(found.faults, found.unlisted) for found in verdicts] == [([], [])] * 2
 
 
 def flip(path: Path, at: int) -> None:

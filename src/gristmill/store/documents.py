@@ -15,10 +15,10 @@ import numpy.typing as npt
 from gristmill.core.errors import StoreError
 from gristmill.store.blocks import BLOCKS_SUFFIX, Sums, head_bytes, read_checked, read_head
 from gristmill.store.files import Files, Ints
-from gristmill.store.format import IDS_HEADER, IDS_MAGIC, hash_ids
+from gristmill.store.format import DOCS_SUFFIX, IDS_HEADER, IDS_MAGIC, IDS_SUFFIX, hash_ids
+from gristmill.store.sums import check_listed, read_sums
 from gristmill.store.table import offsets
 
-DOCS_SUFFIX, IDS_SUFFIX = ".docs.parquet", ".ids"
 Hashes = npt.NDArray[Any]
 _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
@@ -30,6 +30,7 @@ class NamedDocuments:
         self._files = files
         self._row_group = functools.lru_cache(maxsize=64)(self._read_row_group)
         self._layout = functools.lru_cache(maxsize=1024)(self._read_layout)
+        self._listing = functools.lru_cache(maxsize=64)(read_sums)
         self._sums = functools.lru_cache(maxsize=16_384)(self._read_sums)
 
     def record(self, shard: int, row: int) -> dict[str, Any]:
@@ -83,6 +84,11 @@ class NamedDocuments:
             raise StoreError(f"{path} cannot be read ({error}): restore it or make the store again.") from error
 
     def _read_layout(self, shard: int) -> Ints:
+        """Where the row groups of a shard begin; the file is compared with its sum before Parquet's reader sees it."""
+        path = self._files.sibling(shard, DOCS_SUFFIX)
+        folder, name = os.path.split(path)
+        root, split = os.path.split(folder)
+        check_listed(path, f"{split}/{name}", self._listing(root))
         with self._open(shard) as file:
             counts = [file.metadata.row_group(g).num_rows for g in range(file.metadata.num_row_groups)]
         return offsets(np.array(counts, dtype=np.int64))

@@ -16,9 +16,8 @@ import numpy as np
 
 from gristmill.core.addresses import refuse_address
 from gristmill.core.errors import ConfigError, StoreError, did_you_mean
-from gristmill.store.documents import DOCS_SUFFIX
 from gristmill.store.exchange import refuse_inside, store_splits
-from gristmill.store.format import SUM_BLOCK, block_sums
+from gristmill.store.format import DOCS_SUFFIX, SUM_BLOCK, block_sums
 from gristmill.store.manifest import SPLITS, Manifest, load_manifest
 from gristmill.store.opening import LLM_C, LLM_C_HEADER, PathLike, open_split
 from gristmill.store.outbox import Outbox

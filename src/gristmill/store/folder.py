@@ -32,9 +32,10 @@ from gristmill.store.format import is_own_shard, shard_files
 from gristmill.store.index import is_pack_index
 from gristmill.store.manifest import MANIFEST, SPLITS, Manifest, load_manifest
 from gristmill.store.opening import TOKENIZER
+from gristmill.store.sums import SUMS
 
 STORE_FILES = (MANIFEST, TOKENIZER, "inputs.parquet", "run.json", "report.html", "dropped.parquet",
-               "duplicates.parquet", "funnel.json")  # fmt: skip
+               "duplicates.parquet", "funnel.json", SUMS)  # fmt: skip
 _PACK_INDEX = re.compile(r"(train|val)/(?P<lock>\.)?(joined-[0-9a-f]{16}-)?pack-\d+\.gmi(?(lock)\.lock)")
 
 

@@ -34,6 +34,7 @@ IDX_HEADER = 34
 IDX_CODES = {"uint8": 1, "int16": 3, "int32": 4, "uint32": 4, "int64": 5, "uint64": 5, "uint16": 8}
 _IDX_DTYPES = {1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 8: "uint16"}
 
+DOCS_SUFFIX, IDS_SUFFIX = ".docs.parquet", ".ids"
 IDS_MAGIC = b"GMIDS\0\0\1"
 IDS_HEADER = 16
 

@@ -66,11 +66,11 @@ def index_path(store: Store, seq_len: int) -> Path:
     return first.with_name(f"{first.name}.{name}")
 
 
-class PackIndex:
-    """An opened pack index of a store: bins to pieces of documents, and back."""
+class PackFile:
+    """A pack index on disk, its header and tables checked; `check_shard` does so for the columns of a shard."""
 
-    def __init__(self, store: Store, path: Path) -> None:
-        self._store, self.path, self.header = store, path, read_header(path)
+    def __init__(self, path: Path) -> None:
+        self.path, self.header = path, read_header(path)
         self.seq_len = int(self.header["seq_len"])
         places = layout(*(self.header[key] for key in ("documents", "ranges", "shards")))
         if path.stat().st_size != places["end"][0]:
@@ -122,6 +122,14 @@ class PackIndex:
     def _check_range(self, r: int) -> None:
         if not self._checked[r]:
             self.check_shard(int(np.searchsorted(self._shard_ranges, r, side="right")) - 1)
+
+
+class PackIndex(PackFile):
+    """The opened pack index of a store: bins to pieces of documents, and back."""
+
+    def __init__(self, store: Store, path: Path) -> None:
+        super().__init__(path)
+        self._store = store
 
     def bins_in(self, shards: int) -> int:
         """Bins that the first `shards` shards fill; an error where the store grew past the index."""

@@ -15,8 +15,9 @@ from gristmill.core.hashing import fingerprint
 from gristmill.core.paths import write_atomic
 from gristmill.core.seal import SUM, is_sealed, sealed
 from gristmill.core.values import Count, check_kinds, check_there, kinds_of, parse_json, shown
-from gristmill.store.format import DTYPES
+from gristmill.store.format import DOCS_SUFFIX, DTYPES, beside
 from gristmill.store.parts import check_places
+from gristmill.store.sums import write_sums
 
 MANIFEST = "manifest.json"
 VERSION = 1
@@ -99,7 +100,9 @@ class Manifest:
         }
 
     def save(self, root: Path) -> None:
-        """Write `manifest.json`, which declares the store whole."""
+        """Write the sums of files that are not content, then `manifest.json`, which declares the store whole."""
+        paths = [shard.path for shards in self.splits.values() for shard in shards]
+        write_sums(root, (beside(path, DOCS_SUFFIX) for path in paths if not path.startswith("..")))
         write_atomic(root / MANIFEST, sealed(self.to_dict()))
 
 

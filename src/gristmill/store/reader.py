@@ -27,6 +27,7 @@ from gristmill.store.files import Files, Ints, sampled_checksum
 from gristmill.store.idx import Idx, read_header
 from gristmill.store.index import PackIndex, open_pack_index
 from gristmill.store.maps import Maps
+from gristmill.store.sums import check_listed, read_sums
 from gristmill.store.table import offsets
 
 if TYPE_CHECKING:
@@ -314,6 +315,8 @@ class Store:
             raise ConfigError(f"{self.facts.path} has no tokenizer.json beside it: its tokens cannot be decoded.")
         from tokenizers import Tokenizer
 
+        root, name = os.path.split(self.facts.tokenizer)
+        check_listed(self.facts.tokenizer, name, read_sums(root))
         return Tokenizer.from_file(self.facts.tokenizer)
 
     def close(self) -> None:

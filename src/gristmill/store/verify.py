@@ -1,37 +1,59 @@
-"""Every checksum, count and boundary of a store against its manifest."""
+"""Every byte of a store against the sum that covers it; every count and boundary against the others."""
 
 from __future__ import annotations
 
+import functools
 import io
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from gristmill.core.addresses import refuse_address
 from gristmill.core.arguments import PathLike, as_path
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.core.progress import Progress, Shown, shown
-from gristmill.store.documents import DOCS_SUFFIX, IDS_SUFFIX
+from gristmill.core.seal import is_sealed
+from gristmill.store.blocks import BLOCK, BLOCKS_SUFFIX, Sums, check_blocks, read_head
+from gristmill.store.coverage import Coverage
 from gristmill.store.files import FileRow, Ints, make_files
-from gristmill.store.format import IDX_HEADER, SUM_BLOCK, beside, block_sums, hash_ids, read_idx_header, write_ids
+from gristmill.store.format import (
+    DOCS_SUFFIX,
+    IDS_SUFFIX,
+    IDX_HEADER,
+    SUM_BLOCK,
+    beside,
+    block_sums,
+    hash_ids,
+    read_idx_header,
+    write_ids,
+)
+from gristmill.store.index import PackFile
 from gristmill.store.manifest import MANIFEST, SPLITS, Manifest, ShardEntry, load_manifest
 from gristmill.store.reader import Store, StoreFacts
+from gristmill.store.sums import LISTED, SUMS, Listing, check_listed, file_checksum, read_sums
 from gristmill.store.writer import checksum, rows_checksum
 
 # A whole number of 1 MiB blocks for every dtype: 32 MiB of uint16.
 _SCAN_TOKENS = 1 << 24
+_RUN = "run.json"
 
 
 @dataclass
 class Verdict:
-    """What was checked and every fault that was found."""
+    """What was checked and every fault that was found.
+
+    covered: for each kind of file how many there are, their bytes, and which sum covers every one of these. unlisted:
+    files in the folder that belong to no store, or of which it has no sum.
+    """
 
     shards: int = 0
     tokens: int = 0
     documents: int = 0
     faults: list[str] = field(default_factory=list)
+    covered: dict[str, dict[str, int | str]] = field(default_factory=dict)
+    unlisted: list[str] = field(default_factory=list)
 
     @property
     def whole(self) -> bool:
@@ -43,24 +65,78 @@ class Verdict:
 
 
 def verify(path: PathLike, *, progress: Shown = None) -> Verdict:
-    """Check every checksum, count and boundary of a store, or of one split: faults are listed, not raised."""
+    """Check every byte, count and boundary of a store, or of one split: faults are listed, not raised."""
     root, splits = _target(as_path("path", path))
-    manifest = load_manifest(root)
+    job = _Verification(root, load_manifest(root), read_sums(root))
     with shown(progress) as told:
-        return _verify(root, [entry for split in splits for entry in manifest.splits.get(split, [])], manifest, told)
+        job.check_shards(splits, told)
+    for split in splits:
+        job.check_indices(root / split)
+    if splits == SPLITS:
+        job.check_root()
+    job.verdict.unlisted = job.coverage.unlisted(root if splits == SPLITS else root / splits[0])
+    return job.verdict
 
 
-def _verify(root: Path, entries: list[ShardEntry], manifest: Manifest, progress: Progress) -> Verdict:
-    verdict = Verdict()
-    itemsize = np.dtype(manifest.dtype).itemsize
-    progress.start("verifying", itemsize * sum(entry.tokens for entry in entries))
-    for entry in entries:
-        verdict.faults += _shard_faults(root, entry, manifest)
-        verdict.shards += 1
-        verdict.tokens += entry.tokens
-        verdict.documents += entry.documents
-        progress.advance(itemsize * entry.tokens)
-    return verdict
+class _Verification:
+    """One look at a whole store."""
+
+    def __init__(self, root: Path, manifest: Manifest, listing: Listing) -> None:
+        self.root, self.manifest, self.listing = root, manifest, listing
+        self.coverage = Coverage(root)
+        self.verdict = Verdict(covered=self.coverage.kinds)
+
+    def check_shards(self, splits: tuple[str, ...], progress: Progress) -> None:
+        """Every shard with all that lies beside it."""
+        entries = [entry for split in splits for entry in self.manifest.splits.get(split, [])]
+        itemsize, verdict = np.dtype(self.manifest.dtype).itemsize, self.verdict
+        progress.start("verifying", itemsize * sum(entry.tokens for entry in entries))
+        listings = functools.cache(read_sums)
+        for entry in entries:
+            path = str(self.root / entry.path)
+            self.coverage.add_shard(path, entry, self.listing)
+            home = Path(path).parents[1].resolve()
+            listing = self.listing if home == self.root.resolve() else listings(home)
+            verdict.faults += _shard_faults(self.root, entry, self.manifest, listing)
+            verdict.shards += 1
+            verdict.tokens += entry.tokens
+            verdict.documents += entry.documents
+            progress.advance(itemsize * entry.tokens)
+
+    def check_indices(self, folder: Path) -> None:
+        """Every pack index of a split."""
+        for path in sorted(folder.glob("*.gmi")):
+            self.coverage.add(path, ".gmi", "its own sums")
+            try:
+                index = PackFile(path)
+                for shard in range(index.header["shards"]):
+                    index.check_shard(shard)
+            except StoreError as error:
+                self.verdict.faults.append(str(error))
+
+    def check_root(self) -> None:
+        """The files that are there once: listed ones by their sums, others by the sum that they carry."""
+        summed = any(entry.blocks_checksum for entries in self.manifest.splits.values() for entry in entries)
+        if summed and not (self.root / SUMS).exists():
+            self.verdict.faults.append(f"{SUMS} is missing: restore it, or make the store again.")
+        for name in (name for name in LISTED if name in self.listing):
+            self._try(name, f"xxh3-128 in {SUMS}", lambda path: check_listed(path, path.name, self.listing))
+        for name in (name for name in (MANIFEST, SUMS, _RUN) if (self.root / name).exists()):
+            self._try(name, "its own sum", lambda path: _check_sealed(path, summed))
+
+    def _try(self, name: str, by: str, check: Callable[[Path], None]) -> None:
+        self.coverage.add(self.root / name, name, by)
+        try:
+            check(self.root / name)
+        except StoreError as error:
+            self.verdict.faults.append(str(error))
+
+
+def _check_sealed(path: Path, summed: bool) -> None:
+    """Refuse a file of ours that does not carry the sum of itself; older versions wrote none."""
+    data = path.read_bytes()
+    if (summed or b'"sum"' in data) and not is_sealed(data):
+        raise StoreError(f"{path} is damaged: its content does not have the sum that it names.")
 
 
 def _target(path: Path) -> tuple[Path, tuple[str, ...]]:
@@ -74,15 +150,18 @@ def _target(path: Path) -> tuple[Path, tuple[str, ...]]:
     raise StoreError(f"{path} holds no {MANIFEST}: only a store made by Gristmill can be verified.")
 
 
-def _shard_faults(root: Path, entry: ShardEntry, manifest: Manifest) -> list[str]:
+def _shard_faults(root: Path, entry: ShardEntry, manifest: Manifest, listing: Listing) -> list[str]:
     """All that is wrong with one shard; a file that cannot be read stops the checks that need it."""
     path = str(root / entry.path)
     try:
+        if entry.compressed_checksum and file_checksum(path) != entry.compressed_checksum:
+            raise StoreError("its checksum differs from the manifest")
         scan = _scan(root, entry, manifest)
         faults = _token_faults(path, entry, manifest, scan)
         lengths = _lengths(Path(beside(path, ".idx")), entry, np.dtype(manifest.dtype).itemsize)
         faults += _boundary_faults(entry, scan.eos_at, lengths)
-        faults += _row_faults(path, entry, lengths)
+        faults += _row_faults(path, entry, lengths, listing)
+        faults += _block_faults(path, entry, scan) if entry.blocks_checksum else []
     except (OSError, StoreError, ValueError) as error:
         return [f"{entry.path}: {error}"]
     except (LookupError, TypeError, NotImplementedError) as error:  # what else a damaged Parquet file leads to
@@ -94,7 +173,8 @@ def _shard_faults(root: Path, entry: ShardEntry, manifest: Manifest) -> list[str
 class _Scan:
     """What one pass over a shard's tokens finds."""
 
-    sums: npt.NDArray[np.uint64]
+    sums: Sums
+    blocks: Sums
     eos_at: Ints
     highest: int
 
@@ -103,19 +183,23 @@ def _scan(root: Path, entry: ShardEntry, manifest: Manifest) -> _Scan:
     """Read a shard's tokens once, some blocks at a time; opening it checks the size of its file."""
     row = FileRow(entry.path, 0, entry.tokens, entry.documents, entry.checksum, entry.compressed_bytes)
     store = Store(make_files(root, [row]), StoreFacts(str(root), manifest.dtype, manifest.eos, True, "idx"))
-    sums, eos_at, highest = [block_sums([])], [np.empty(0, dtype=np.int64)], -1
+    sums, blocks, eos_at, highest = [block_sums([])], [block_sums([])], [np.empty(0, dtype=np.int64)], -1
     for at in range(0, entry.tokens, _SCAN_TOKENS):
         tokens = store.shard_tokens(0, at, at + _SCAN_TOKENS)
         sums.append(block_sums(tokens))
+        blocks.append(block_sums(tokens, BLOCK))
         eos_at.append(np.flatnonzero(tokens == manifest.eos) + at)
         highest = max(highest, int(tokens.max()))
-    return _Scan(np.concatenate(sums), np.concatenate(eos_at), highest)
+    return _Scan(np.concatenate(sums), np.concatenate(blocks), np.concatenate(eos_at), highest)
 
 
 def _token_faults(path: str, entry: ShardEntry, manifest: Manifest, scan: _Scan) -> list[str]:
-    sums, kept = scan.sums, np.fromfile(beside(path, ".sum"), "<u8")
+    sums, data = scan.sums, Path(beside(path, ".sum")).read_bytes()
     faults = []
-    if len(sums) != len(kept) or (sums != kept).any():
+    if checksum(data) != entry.checksum:
+        faults.append(f"{entry.path}: checksum of its .sum differs from the manifest")
+    elif sums.tobytes() != data:
+        kept = np.frombuffer(data, "<u8")
         bad = np.flatnonzero(sums != kept)[:3].tolist() if len(sums) == len(kept) else "?"
         faults.append(f"{entry.path}: checksum of block {bad} ({SUM_BLOCK:,} bytes each) differs from its .sum")
     if checksum(sums.tobytes()) != entry.checksum:
@@ -151,17 +235,29 @@ def _boundary_faults(entry: ShardEntry, eos_at: Ints, lengths: Ints) -> list[str
     return [f"{entry.path}: {len(eos_at):,} EOS tokens do not stand at the ends of {len(ends):,} documents"]
 
 
-def _row_faults(path: str, entry: ShardEntry, lengths: Ints) -> list[str]:
+def _row_faults(path: str, entry: ShardEntry, lengths: Ints, listing: Listing) -> list[str]:
     import pyarrow.parquet as pq
 
+    check_listed(beside(path, DOCS_SUFFIX), f"{Path(path).parent.name}/{Path(beside(path, DOCS_SUFFIX)).name}", listing)
     table = pq.read_table(beside(path, DOCS_SUFFIX))
     faults = []
     if rows_checksum(table) != entry.rows_checksum:
         faults.append(f"{entry.path}: the rows of {DOCS_SUFFIX} differ from the manifest")
     if table.num_rows != len(lengths) or (table.column("length").to_numpy() != lengths).any():
         faults.append(f"{entry.path}: {DOCS_SUFFIX} and .idx disagree about the documents")
-    ids = io.BytesIO()
+    ids, data = io.BytesIO(), Path(beside(path, IDS_SUFFIX)).read_bytes()
     write_ids(ids, hash_ids(table.column("id").to_pylist()))
-    if Path(beside(path, IDS_SUFFIX)).read_bytes() != ids.getvalue():
+    if data != ids.getvalue() or entry.ids_checksum not in ("", checksum(data)):
         faults.append(f"{entry.path}: {IDS_SUFFIX} does not hold the ids of {DOCS_SUFFIX}")
     return faults
+
+
+def _block_faults(path: str, entry: ShardEntry, scan: _Scan) -> list[str]:
+    """The sums of every 16 KiB, against themselves and against what they are sums of."""
+    name = beside(path, BLOCKS_SUFFIX)
+    data = np.frombuffer(Path(name).read_bytes(), np.uint8)
+    tokens, head = check_blocks(data, entry.blocks_checksum, name), read_head(data, entry.blocks_checksum, name)
+    files = (np.frombuffer(Path(beside(path, suffix)).read_bytes(), np.uint8) for suffix in (".idx", IDS_SUFFIX))
+    wanted = (*(block_sums(file, BLOCK) for file in files), scan.blocks)
+    same = [np.array_equal(mine, its) for mine, its in zip((head.idx, head.ids, tokens), wanted, strict=True)]
+    return [] if all(same) else [f"{entry.path}: its {BLOCKS_SUFFIX} does not hold the sums of its files"]

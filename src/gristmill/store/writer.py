@@ -26,10 +26,11 @@ from gristmill.core.paths import (
     write_atomic,
 )
 from gristmill.store.blocks import BLOCK, BLOCKS_SUFFIX, Sums, write_blocks
-from gristmill.store.documents import DOCS_SUFFIX, IDS_SUFFIX
 from gristmill.store.files import Ints
 from gristmill.store.format import (
     COMPRESSED_SUFFIX,
+    DOCS_SUFFIX,
+    IDS_SUFFIX,
     SUM_BLOCK,
     beside,
     block_sums,

@@ -1,0 +1,57 @@
+"""Which sum covers which file of a store: what `verify` says of every byte that it has seen."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gristmill.store.blocks import BLOCKS_SUFFIX
+from gristmill.store.format import DOCS_SUFFIX, IDS_SUFFIX, beside
+from gristmill.store.manifest import ShardEntry
+from gristmill.store.sums import SUMS, Listing
+
+# Made from the rest of the store, and made again at any time.
+_DERIVED = ("report.html",)
+
+
+@dataclass
+class Coverage:
+    """The files of a store by kind: how many, how many bytes, and by which sum each byte of them is known."""
+
+    root: Path
+    kinds: dict[str, dict[str, int | str]] = field(default_factory=dict)
+    _seen: set[str] = field(default_factory=set)
+
+    def add(self, path: str | Path, kind: str, by: str) -> None:
+        """A file that has been compared with its sum, whether it passed or not."""
+        if os.path.exists(path):
+            row = self.kinds.setdefault(kind, {"files": 0, "bytes": 0, "by": by})
+            row["files"] = int(row["files"]) + 1
+            row["bytes"] = int(row["bytes"]) + os.path.getsize(path)
+            self._seen.add(os.path.realpath(path))
+
+    def add_shard(self, path: str, entry: ShardEntry, listing: Listing) -> None:
+        """The files of one shard, by the sums that its store has."""
+        packed, name = bool(entry.compressed_bytes), beside(entry.path, DOCS_SUFFIX)
+        tokens = "xxh3-64 of each MiB in .sum"
+        in_manifest = "xxh3-128 in the manifest"
+        self.add(path, ".bin.zst" if packed else ".bin", in_manifest if entry.compressed_checksum else tokens)
+        self.add(beside(path, ".sum"), ".sum", in_manifest)
+        self.add(beside(path, ".idx"), ".idx", in_manifest)
+        by = in_manifest if entry.ids_checksum else "the ids of its documents"
+        self.add(beside(path, IDS_SUFFIX), IDS_SUFFIX, by)
+        if entry.blocks_checksum:
+            self.add(beside(path, BLOCKS_SUFFIX), BLOCKS_SUFFIX, in_manifest)
+        known = name in listing or entry.path.startswith("..")
+        by = f"xxh3-128 in {SUMS}" if known else "xxh3-128 of its rows"
+        self.add(beside(path, DOCS_SUFFIX), DOCS_SUFFIX, by)
+
+    def unlisted(self, folder: Path) -> list[str]:
+        """Files that no sum covers, by their place in the store; hidden ones are locks and work in progress."""
+        found = []
+        for here, folders, names in os.walk(folder):
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            paths = (os.path.join(here, name) for name in sorted(names) if not name.startswith("."))
+            found += [os.path.relpath(path, self.root) for path in paths if os.path.realpath(path) not in self._seen]
+        return [name for name in found if name not in _DERIVED]

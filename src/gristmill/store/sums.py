@@ -1,0 +1,70 @@
+"""sums.json: size and xxh3-128 of the files of a store whose bytes are not part of its content.
+
+Parquet's bytes differ between versions of its writer, so the manifest knows the rows of a documents' table and not its
+bytes. This file knows the bytes, and those of the files at the root. It carries a sum of itself, as the manifest does,
+and is written just before it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import xxhash
+
+from gristmill.core.errors import StoreError
+from gristmill.core.paths import write_atomic
+from gristmill.core.seal import is_sealed, sealed
+
+SUMS = "sums.json"
+LISTED = ("tokenizer.json", "inputs.parquet", "dropped.parquet", "duplicates.parquet", "funnel.json")
+Listing = dict[str, tuple[int, str]]
+_VERSION = 1
+_PART = 1 << 22
+
+
+def file_checksum(path: str | Path) -> str:
+    """xxh3-128 of a whole file."""
+    state = xxhash.xxh3_128()
+    with open(path, "rb") as file:
+        while part := file.read(_PART):
+            state.update(part)
+    return str(state.hexdigest())
+
+
+def write_sums(root: Path, names: Iterable[str]) -> None:
+    """List those files at the root, and those named relative to it, that are there."""
+    there = [name for name in (*LISTED, *names) if (root / name).is_file()]
+    files = {name: (os.path.getsize(root / name), file_checksum(root / name)) for name in there}
+    write_atomic(root / SUMS, sealed({"gristmill_sums": _VERSION, "files": files}))
+
+
+def read_sums(root: str | Path) -> Listing:
+    """What a store lists by path; nothing where an older version made it."""
+    path = os.path.join(root, SUMS)
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read ({error.strerror}): bring it back.") from error
+    if not is_sealed(data):
+        raise StoreError(f"{path} is damaged: its content does not have the sum that it names; restore it.")
+    return {name: (size, checksum) for name, (size, checksum) in json.loads(data)["files"].items()}
+
+
+def check_listed(path: str | Path, name: str, listing: Listing) -> None:
+    """Refuse a file that is not as it was listed under `name`; one that is not listed may be anything."""
+    if name not in listing:
+        return
+    size, checksum = listing[name]
+    try:
+        found = os.path.getsize(path)
+        same = found == size and file_checksum(path) == checksum
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read ({error.strerror}): bring it back.") from error
+    if not same:
+        raise StoreError(f"{path} is damaged: its size or checksum differs from {SUMS}; restore it.")
