@@ -131,10 +131,14 @@ def _make_engine(options: RunOptions, units: Sequence[Unit], scratch: Path) -> E
     from gristmill.engine.local import LocalEngine
 
     memory = parse_size(options.memory, "memory") // 2
-    workers = min(options.workers or os.cpu_count() or 1, len(units))
-    if workers < 2 or (options.workers is None and sum(unit.size for unit in units) < _SMALL_INPUT):
-        return InlineEngine(memory, scratch)
-    return LocalEngine(workers, memory, scratch)
+    workers = _worker_count(options, units)
+    return LocalEngine(workers, memory, scratch) if workers > 1 else InlineEngine(memory, scratch)
+
+
+def _worker_count(options: RunOptions, units: Sequence[Unit]) -> int:
+    if options.workers is None and sum(unit.size for unit in units) < _SMALL_INPUT:
+        return 1
+    return max(min(options.workers or os.cpu_count() or 1, len(units)), 1)
 
 
 def dry_run(
@@ -152,19 +156,24 @@ def dry_run(
 
 
 def _dry_run(recipe: Recipe, sample: int, progress: Progress, options: RunOptions) -> dict[str, Any]:
+    began = time.perf_counter()
     from gristmill.stages.evaluations import curation_of
-    from gristmill.stages.preview import forecast, preview
+    from gristmill.stages.forecast import forecast
+    from gristmill.stages.preview import preview
     from gristmill.stages.readiness import check_ready
+    from gristmill.stages.sampling import sample_sources
     from gristmill.tokenize.tokenizer import load_tokenizer
 
     check_ready(recipe, Path(options.work or Path(recipe.out) / WORK), options.save_index)
     files = _inputs(Path(recipe.out), recipe, progress)
     units = cut_units(files, {source.name: source.layout for source in recipe.sources})
     tokenizer = load_tokenizer(recipe.tokenizer, eos=recipe.eos)
-    workers = min(options.workers or os.cpu_count() or 1, len(units))
     with tempfile.TemporaryDirectory(prefix="gristmill-") as folder:
         curation = curation_of(recipe, Path(folder), progress)
-        return forecast(recipe, curation, units, preview(recipe, curation, units, tokenizer, sample), workers)
+        loading = time.perf_counter() - began
+        samples = sample_sources(recipe, units, sample)
+        seen = preview(recipe, curation, samples, tokenizer)
+        return forecast(recipe, curation, units, samples, seen, _worker_count(options, units), loading)
 
 
 def train_tokenizer(

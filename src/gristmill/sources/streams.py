@@ -14,6 +14,7 @@ import lzma
 import os
 import tempfile
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from gristmill.core.errors import SourceError
@@ -49,6 +50,20 @@ def unpacked_name(path: os.PathLike[str]) -> str:
     return stem + ".tar" * (suffix.lower() == ".tgz") if packing_of(path) else os.fspath(path)
 
 
+_opened: ContextVar[list[Stream] | None] = ContextVar("opened", default=None)
+
+
+@contextlib.contextmanager
+def streams_opened() -> Iterator[list[Stream]]:
+    """The streams that are opened in here: what they have read of their files says what so many documents took."""
+    streams: list[Stream] = []
+    token = _opened.set(streams)
+    try:
+        yield streams
+    finally:
+        _opened.reset(token)
+
+
 class Stream:
     """Unpacked bytes from `start` on; a file that is not what its name says, or breaks off, is a SourceError."""
 
@@ -60,15 +75,23 @@ class Stream:
         try:
             self._check_magic()
             self._source = self._unpacked(start)
+            self._begin, self._size = self._file.tell(), os.fstat(self._file.fileno()).st_size
         except BaseException:
             self._file.close()
             raise
+        if (streams := _opened.get()) is not None:
+            streams.append(self)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
+
+    @property
+    def packed_bytes(self) -> int:
+        """Bytes of the file itself that have been read from `start` on; all of it once it is closed."""
+        return self._size if self._file.closed else self._file.tell() - self._begin
 
     def read(self, size: int = CHUNK_BYTES) -> bytes:
         """At most `size` bytes; none at the end."""

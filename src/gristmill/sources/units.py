@@ -98,6 +98,11 @@ def read_unit(unit: Unit, format: Format, mishaps: Mishaps) -> Iterator[pa.Recor
     return rebatch(batch for part in unit.parts for batch in _read(part, format, seen, mishaps))
 
 
+def read_part(part: Part, format: Format, mishaps: Mishaps) -> Iterator[pa.RecordBatch]:
+    """The documents of a part as its reader gives them: no more of the file has been read than they needed."""
+    return _read(part, format, set(), mishaps)
+
+
 def _read(part: Part, format: Format, seen: set[str], mishaps: Mishaps) -> Iterator[pa.RecordBatch]:
     """The documents of a part; what ends it early is one mishap. `seen` are the ids of the unit so far."""
     kind = kind_of(part.file, format)

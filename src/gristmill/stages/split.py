@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gristmill.tokenize.tokenizer import Tokenizer
 
 # A split is as asked if it has from a third to three times its share of the tokens.
-_FACTOR = 3
+FACTOR = 3
 # The search for a paragraph's end looks at this many tokens to either side at most.
 _REACH = 1 << 16
 SPLIT_STEP = "split"
@@ -86,7 +86,7 @@ class ValSplit:
         """What a user should know of it."""
         few = f"{_counted(self.documents, 'document')} cannot give val its share ({fraction:g}) "
         if self.cut:
-            copies = f", and so are those of its {self.cut.copies - 1:,} copies" if self.cut.copies > 1 else ""
+            copies = ", and so are those of its copies" if self.cut.copies > 1 else ""
             return (f"{few}by whole documents: the last {self.cut.tokens - self.cut.keep:,} tokens of {self.cut.id!r}, "
                     f"cut off at a {self.cut.boundary}, are in val as {self.cut.val_id!r}{copies}.")  # fmt: skip
         if self.bound:
@@ -110,7 +110,7 @@ def stands(files: Sequence[Path], held: Held) -> bool:
 
 def _as_asked(val: int, total: int, fraction: Fraction) -> bool:
     shares = ((val, fraction * total), (total - val, (1 - fraction) * total))
-    return all(found and wanted / _FACTOR <= found <= wanted * _FACTOR for found, wanted in shares)
+    return all(found and wanted / FACTOR <= found <= wanted * FACTOR for found, wanted in shares)
 
 
 def _batches(files: Sequence[Path], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,147 @@
+"""What a run would make, in figures: inputs by source, steps, and what a sample leads to expect of the whole.
+
+Every figure has a range in which the real one should lie. Duplicates are not looked for, so both are before dedup.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gristmill.curate.documents import Ints
+from gristmill.recipe import MixOptions, Recipe
+from gristmill.sources.units import Unit
+from gristmill.stages.curate import Curation
+from gristmill.stages.preview import Judged, Preview
+from gristmill.stages.sampling import Amount, SourceSample
+from gristmill.stages.split import FACTOR
+
+# Filling shards is tried on at most this many documents; where a shard holds far more, it is as good as full.
+_TRIED_DOCUMENTS = 100_000
+# Beside what is timed on the sample a run reads, writes and reads again, compares, and writes shards; what is loaded
+# here each worker loads too, and they wait for each other. How much of the time of sample and of loading that may be,
+# at the least and at the most, and the seconds for what is not timed at all (DuckDB, closing files).
+_WORK, _START, _OTHER = (1.0, 6.0), (1.0, 3.0), (0.3, 3.0)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Documents and tokens of a source that are left, and the lengths of those in the sample."""
+
+    documents: Amount
+    tokens: Amount
+    lengths: Ints
+
+
+def expect(sample: SourceSample, judged: Judged) -> Expected:
+    """What a source leads to expect, by what the rules kept of its sample."""
+    kept = judged.tokens > 0
+    count, share = len(kept), float(kept.mean()) if len(kept) else 0.0
+    unseen = math.sqrt(max(1 - count / sample.documents.value, 0.0)) if sample.documents.value else 0.0
+    odds = 2 * math.sqrt((1 - share) / (share * count)) * unseen if share else 0.0
+    size, found = int(judged.sizes.sum()), int(judged.tokens.sum())
+    ratio = found / size if size else 0.0
+    errors = judged.tokens - ratio * judged.sizes
+    spread = 2 * float(np.sqrt((errors**2).sum())) / found * unseen if found else 0.0
+    return Expected(sample.documents.times(share, odds), sample.text_bytes.times(ratio, spread), judged.tokens[kept])
+
+
+def forecast(
+    recipe: Recipe, curation: Curation, units: Sequence[Unit], samples: Sequence[SourceSample], seen: Preview,
+    workers: int, start_seconds: float,
+) -> dict[str, Any]:  # fmt: skip
+    """All that a dry run tells, as a JSON value."""
+    expected = {sample.name: expect(sample, seen.sources[sample.name]) for sample in samples}
+    documents, tokens = _mixed(recipe.mix, expected) if recipe.mix else _added(list(expected.values()))
+    lengths = np.concatenate([np.zeros(0, np.int64), *(source.lengths for source in expected.values())])
+    figures = {"documents": documents, "tokens": tokens, **_splits(tokens, documents.value, recipe, lengths)}
+    text_bytes = sum(sample.text_bytes.value for sample in samples)
+    low, high = _seconds(seen, text_bytes, workers, start_seconds + seen.warm_seconds)
+    estimate = {name: round(figure.value) for name, figure in figures.items()}
+    ranges = {name: [max(round(figure.value - figure.margin), 0), round(figure.value + figure.margin)]
+              for name, figure in figures.items()}  # fmt: skip
+    return {
+        "out": recipe.out,
+        "sources": [_source_facts(sample, units) for sample in samples],
+        "steps": [*curation.steps[0 if recipe.clean else 1 :],
+                  *(f"dedup: {rule.name}" for rule in recipe.dedup), f"tokenize: {recipe.tokenizer}"],
+        "workers": workers,
+        "estimate": {**estimate, "seconds": round(math.sqrt(low * high), 1)},
+        "range": {**ranges, "seconds": [round(low, 1), round(high, 1)]},
+        "sample": seen.to_dict(),
+    }  # fmt: skip
+
+
+def _added(expected: Sequence[Expected]) -> tuple[Amount, Amount]:
+    documents = tokens = Amount(0)
+    for source in expected:
+        documents, tokens = documents.plus(source.documents), tokens.plus(source.tokens)
+    return documents, tokens
+
+
+def _mixed(mix: MixOptions, expected: dict[str, Expected]) -> tuple[Amount, Amount]:
+    """A mix has its target, whatever there is; the other figure goes by the mean length of each source."""
+    documents = tokens = Amount(0)
+    for name, weight in mix.exact_weights.items():
+        source, wanted = expected[name], float(weight) * mix.target
+        mean = source.tokens.value / source.documents.value if source.documents.value else 0.0
+        off = source.tokens.margin / source.tokens.value if source.tokens.value else 0.0
+        in_tokens = mix.unit == "tokens"
+        documents = documents.plus(Amount(wanted / mean if mean else 0, wanted / mean * off if mean else 0)
+                                   if in_tokens else Amount(wanted))  # fmt: skip
+        tokens = tokens.plus(Amount(wanted) if in_tokens else Amount(wanted * mean, wanted * mean * off))
+    return documents, tokens
+
+
+def _splits(tokens: Amount, documents: float, recipe: Recipe, lengths: Ints) -> dict[str, Amount]:
+    """The tokens of train and val, and the shards of both: each split has shards of its own."""
+    fraction = recipe.store.val_fraction
+    val = tokens.times(fraction, min(_chance(fraction, documents, lengths), FACTOR - 1))
+    train = Amount(tokens.value - val.value, math.hypot(tokens.margin, val.margin))
+    room = _filled(lengths, recipe.store.tokens_per_shard)
+    shards = Amount(0)
+    for split in (train, val):
+        low, middle, high = (max(math.ceil(count / room), count >= 1) for count in
+                             (split.value - split.margin, split.value, split.value + split.margin))  # fmt: skip
+        shards = shards.plus(Amount(middle, max(high - middle, middle - low)))
+    return {"train_tokens": train, "val_tokens": val, "shards": shards}
+
+
+def _chance(fraction: float, documents: float, lengths: Ints) -> float:
+    """How far val may be off its share because documents fall into it by chance, as a share of it."""
+    if not fraction or not documents or not len(lengths):
+        return 0.0
+    uneven = float((lengths.astype(np.float64) ** 2).mean()) / float(lengths.mean()) ** 2
+    return 2 * math.sqrt((1 - fraction) / (fraction * documents) * uneven)
+
+
+def _filled(lengths: Ints, limit: int) -> float:
+    """The tokens that a shard holds when it is closed by the first document that does not fit."""
+    total, mean = int(lengths.sum()), float(lengths.mean()) if len(lengths) else 0.0
+    if not total or limit > mean * _TRIED_DOCUMENTS / 10:
+        return float(limit)
+    ends = np.cumsum(np.tile(lengths, _TRIED_DOCUMENTS // len(lengths) + 1))
+    shards, at = 0, 0
+    while at < len(ends):
+        before = int(ends[at - 1]) if at else 0
+        at = max(int(np.searchsorted(ends, before + limit, side="right")), at + 1)
+        shards += 1
+    return int(ends[-1]) / shards
+
+
+def _seconds(seen: Preview, text_bytes: float, workers: int, start: float) -> tuple[float, float]:
+    """The least and the most that a run should take, with loading what it needs, on a machine as busy as now."""
+    work = seen.seconds * text_bytes / seen.bytes_read / workers if seen.bytes_read else 0.0
+    low, high = (a * work + b * start + c for a, b, c in zip(_WORK, _START, _OTHER, strict=True))
+    return low, high
+
+
+def _source_facts(sample: SourceSample, units: Sequence[Unit]) -> dict[str, Any]:
+    own = [unit for unit in units if unit.source == sample.name]
+    files = {part.file.path for unit in own for part in unit.parts}
+    return {"source": sample.name, "files": len(files), "bytes": sum(unit.size for unit in own), "units": len(own),
+            "documents": round(sample.documents.value), "text_bytes": round(sample.text_bytes.value)}  # fmt: skip
