@@ -96,3 +96,11 @@ def test_gpt2_without_its_vocabulary_names_the_package(monkeypatch: pytest.Monke
 def test_definitions_are_plain_data(gpt2: Tokenizer) -> None:
     assert isinstance(gpt2._definition, Definition)
     assert gpt2._definition.content is not gpt2._definition.content
+
+
+@pytest.mark.parametrize("line", [b"AAAA 3", b"AAAA -1", b"AAAA 4294967296", b"AA== 300", b"AAAA 1 2"])
+def test_a_tiktoken_file_with_a_rank_or_token_twice_or_out_of_bounds_is_damaged(tmp_path: Path, line: bytes) -> None:
+    path = write_ranks(tmp_path / "r50k_base.tiktoken", small_ranks(b"he"))
+    path.write_bytes(path.read_bytes() + line + b"\n")
+    with pytest.raises(ConfigError, match=r"r50k_base\.tiktoken is (damaged|not a \.tiktoken file)"):
+        load_tokenizer(str(path))

@@ -100,3 +100,29 @@ def test_added_tokens_that_contradict_the_vocabulary(bpe: Bpe, saved: Saved) -> 
     added[0]["id"] += 50
     with pytest.raises(ConfigError, match="but is read as"):
         load_tokenizer(saved(bpe(), added_tokens=added))
+
+
+@pytest.mark.parametrize("data", [b"\x93\xff\0\1" * 30, b"\0" * 100, b"[" * 10_000, b"", b"[]", b"3", b'{"model": {}}'])
+def test_a_file_that_is_no_tokenizer_is_named(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "rand.bin").write_bytes(data)
+    with pytest.raises(ConfigError, match=r"rand\.bin"):
+        load_tokenizer(str(tmp_path / "rand.bin"))
+
+
+@pytest.mark.parametrize("config", ["[]", "3", '{"eos_token": [1]}', '{"eos_token": {"content": 3}}', "{", "\xff"])
+def test_a_config_that_makes_no_sense_is_named(known_json: Path, config: str) -> None:
+    (known_json.parent / "tokenizer_config.json").write_bytes(config.encode("latin-1"))
+    if config in ("[]", "3"):
+        assert load_tokenizer(str(known_json)).eos
+    else:
+        with pytest.raises(ConfigError, match=r"tokenizer_config\.json"):
+            load_tokenizer(str(known_json))
+
+
+def test_what_a_library_raises_over_a_tokenizer_is_one_sentence(known_json: Path) -> None:
+    content = json.loads(known_json.read_text())
+    content["model"] = {"type": "WordLevel", "vocab": {"a": 0, "<|endoftext|>": 1}, "unk_token": "none of these"}
+    content["added_tokens"] = [{**content["added_tokens"][0], "content": "<|endoftext|>", "id": 1}]
+    known_json.write_text(json.dumps(content))
+    with pytest.raises(ConfigError, match="cannot"):
+        load_tokenizer(str(known_json))

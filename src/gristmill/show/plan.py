@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from gristmill.core.errors import ConfigError
-from gristmill.loader.state import check_state
+from gristmill.core.values import parse_json
+from gristmill.loader.state import check_state, check_values
 from gristmill.order.mix import weight_text
 from gristmill.order.phases import Segment
 from gristmill.order.plan import Plan
@@ -24,10 +24,7 @@ _ENDLESS_STEPS = 1000
 
 def show_json_file(path: Path, chosen: argparse.Namespace) -> None:
     """A plan or a checkpoint."""
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is not JSON: {error}.") from error
+    values = parse_json(path.read_bytes(), str(path))
     if isinstance(values, dict) and "gristmill_plan" in values:
         refuse_options(chosen, "a plan", ("step", "doc", "until"))
         _show_plan(load_plan(path), chosen)
@@ -119,6 +116,7 @@ def _show_rows(rows: list[dict[str, Any]], title: str, as_json: bool) -> None:
 
 
 def _show_state(state: dict[str, Any], chosen: argparse.Namespace) -> None:
+    check_values(state)
     if chosen.plan:
         check_state(load_plan(chosen.plan), state)
         state = {**state, "belongs to": chosen.plan}

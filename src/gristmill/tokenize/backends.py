@@ -7,13 +7,15 @@ applies a template (BOS), and none of them makes a special token out of text.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from gristmill.core.errors import ConfigError, did_you_mean
+from gristmill.core.errors import ConfigError, GristmillError, did_you_mean
 from gristmill.tokenize.definition import (
     Definition,
     byte_letters,
@@ -45,6 +47,18 @@ class UnknownToBackend(Exception):
     """A backend cannot run this tokenizer; the message says what it does not know."""
 
 
+@contextmanager
+def library_errors(what: str) -> Iterator[None]:
+    """Say in one sentence what a library raises over a file or a text: bare Exceptions, and panics of Rust's."""
+    try:
+        yield
+    except (GristmillError, OSError, ImportError, MemoryError, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # a panic is no Exception
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ConfigError(f"{what}: {reason[:300]}.") from error
+
+
 class ByteEncoder:
     """The bytes themselves."""
 
@@ -72,8 +86,10 @@ class GigatokenEncoder:
             raise UnknownToBackend(f"gigatoken does not know this tokenizer ({missing})")
         try:
             self._tokenizer = load_hf_json(json.dumps(content, ensure_ascii=False))
-        except (RuntimeError, ValueError) as error:
-            reason = str(error).strip().splitlines()[0]
+        except BaseException as error:  # a panic is no Exception
+            if isinstance(error, KeyboardInterrupt | SystemExit):
+                raise
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise UnknownToBackend(f"gigatoken does not know this tokenizer ({reason})") from error
 
     def encode(self, texts: FlatTexts) -> tuple[Ids, Offsets]:

@@ -52,6 +52,8 @@ ENCODINGS = {
     "cl100k_base": Encoding(_CL100K, 100257, {**_fim(100258), "<|endofprompt|>": 100276}),
     "o200k_base": Encoding(_O200K, 199999, {"<|endofprompt|>": 200018}),
 }
+# Of 128 bytes are the longest tokens of the encodings that are known; merges take the square of a token's length.
+_LONGEST = 1024
 NAMES = ("byte", *ENCODINGS)
 
 
@@ -136,9 +138,16 @@ def _fetched_ranks(name: str) -> dict[bytes, int]:
 def _parse_ranks(path: Path) -> dict[bytes, int]:
     try:
         lines = [line.split() for line in path.read_bytes().splitlines() if line]
-        return {base64.b64decode(token, validate=True): int(rank) for token, rank in lines}
+        ranks = {base64.b64decode(token, validate=True): int(rank) for token, rank in lines}
     except ValueError as error:
         raise ConfigError(f"{path} is not a .tiktoken file: every line must be a base64 token and a rank") from error
+    whole = len(lines) == len(ranks) == len(set(ranks.values())) and min(ranks.values(), default=0) >= 0
+    if not whole or max(map(len, ranks), default=0) > _LONGEST or max(ranks.values(), default=0) >= 2**32:
+        raise ConfigError(
+            f"{path} is damaged: its tokens and ranks must be different ones, ranks below 2^32 and tokens of at most "
+            f"{_LONGEST:,} bytes"
+        )
+    return ranks
 
 
 # Merges from ranks.

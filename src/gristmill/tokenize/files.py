@@ -7,10 +7,11 @@ nothing is guessed beyond that.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from gristmill.core.errors import ConfigError, did_you_mean
+from gristmill.core.values import check_kinds, parse_json
+from gristmill.tokenize.backends import library_errors
 from gristmill.tokenize.definition import Definition, Json, require_unreachable_eos, vocab_size, vocabulary
 
 EOS_NAMES = (
@@ -22,6 +23,9 @@ EOS_NAMES = (
     "<EOT>",
     "<\uff5cend\u2581of\u2581sentence\uff5c>",
 )
+
+
+_LARGEST = 1 << 30
 
 
 def local_definition(path: Path, eos: int | str | None) -> Definition:
@@ -58,7 +62,7 @@ def _hub_file(repository: str, file: str) -> Path | None:
 
 
 def _definition(name: str, file: Path, config: Path | None, eos: int | str | None) -> Definition:
-    text = file.read_text(encoding="utf-8")
+    text = _text(file)
     definition = Definition(name, text, -1, "tokenizers")
     content = _checked_content(definition, file)
     id = _eos_id(content, _config_eos(config) if eos is None else eos, name)
@@ -66,16 +70,22 @@ def _definition(name: str, file: Path, config: Path | None, eos: int | str | Non
     return Definition(name, text, id, "tokenizers")
 
 
+def _text(file: Path) -> str:
+    if file.stat().st_size > _LARGEST:
+        raise ConfigError(f"{file} has {file.stat().st_size:,} bytes: no tokenizer.json is that large.")
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file} is not JSON: it is not even text in UTF-8 ({error.reason}).") from error
+
+
 def _checked_content(definition: Definition, file: Path) -> Json:
     """The content, once the tokenizers library has accepted it, ids and all."""
     from tokenizers import Tokenizer
 
-    try:
+    with library_errors(f"{file} is not a tokenizer.json that the tokenizers library reads"):
         theirs = Tokenizer.from_str(definition.json)
         content = definition.content
-    except Exception as error:  # the library raises bare Exception for whatever it cannot read
-        reason = str(error).splitlines()[0]
-        raise ConfigError(f"{file} is not a tokenizer.json that the tokenizers library reads: {reason}") from error
     for token in content.get("added_tokens") or []:
         text, id = token["content"], theirs.token_to_id(token["content"])
         if id != token["id"]:
@@ -87,8 +97,10 @@ def _config_eos(config: Path | None) -> str | None:
     """`eos_token` of a `tokenizer_config.json`: a string, or an object that holds one."""
     if config is None or not config.is_file():
         return None
-    token = json.loads(config.read_text(encoding="utf-8")).get("eos_token")
-    found: str | None = token.get("content") if isinstance(token, dict) else token
+    values = parse_json(_text(config), str(config))
+    token = values.get("eos_token") if isinstance(values, dict) else None
+    found = token.get("content") if isinstance(token, dict) else token
+    check_kinds({"eos_token": found}, {"eos_token": str | None}, str(config))
     return found
 
 

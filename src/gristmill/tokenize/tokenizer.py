@@ -6,6 +6,7 @@ ids, offsets = tokenizer.encode_batch(["Hello world", "a <|endoftext|> in a docu
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ import numpy.typing as npt
 
 from gristmill.core.addresses import refuse_address
 from gristmill.core.errors import ConfigError, SourceError, did_you_mean
+from gristmill.core.values import check_kinds
 from gristmill.tokenize.backends import (
     Encoder,
     Ids,
@@ -23,6 +25,7 @@ from gristmill.tokenize.backends import (
     backend_versions,
     build_encoder,
     choose_backend,
+    library_errors,
 )
 from gristmill.tokenize.definition import Definition, content_fingerprint, is_lossless, vocab_size
 from gristmill.tokenize.encodings import NAMES, file_definition, named_definition
@@ -43,8 +46,11 @@ def load_tokenizer(name: str, *, eos: int | str | None = None, backend: str | No
     for a `tokenizer.json` that does not make it plain. `backend` forces `gigatoken`, or the reference
     library.
     """
-    tokenizer = Tokenizer(_find(name, eos), backend)
-    tokenizer.check()
+    name = os.fspath(name) if isinstance(name, os.PathLike) else name
+    check_kinds({"tokenizer": name, "eos": eos}, {"tokenizer": str, "eos": int | str | None}, "load_tokenizer")
+    with library_errors(f"tokenizer {name} cannot be used"):
+        tokenizer = Tokenizer(_find(name, eos), backend)
+        tokenizer.check()
     return tokenizer
 
 
@@ -124,7 +130,8 @@ class Tokenizer:
         No EOS is added. Takes an Arrow string array, whose buffers are read in place, or a list of strings.
         """
         flat = flat_texts(texts)
-        ids, offsets = self._ready_encoder().encode(flat)
+        with library_errors(f"tokenizer {self.name} cannot encode a text"):
+            ids, offsets = self._ready_encoder().encode(flat)
         ids = ids.astype(self.dtype, copy=False)
         self._refuse_forged_eos(ids, offsets)
         if self._budget.spend(len(flat.data)):
