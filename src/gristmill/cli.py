@@ -11,10 +11,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from gristmill.cli_files import add_export, add_import, add_index, add_join
-from gristmill.cli_look import add_dropped, add_inspect, add_verify
-from gristmill.cli_options import command, foreign_options, number, option_name
-from gristmill.cli_prepare import add_init, add_prepare, add_train_tokenizer
+from gristmill.cli_options import WHEN_STOPPED, command, foreign_options, number, option_name
+from gristmill.core.ending import Ending
 from gristmill.core.errors import ConfigError, GristmillError, did_you_mean
 from gristmill.core.values import Positive, Seconds
 from gristmill.core.version import version
@@ -22,6 +20,16 @@ from gristmill.core.version import version
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the return value is the process's exit code."""
+    with Ending() as ending:
+        try:
+            return _main(arguments, ending)
+        except BaseException as error:  # whatever an interrupt was made of on its way: Numba's loader wraps it
+            if ending.told is None and not isinstance(error, KeyboardInterrupt):
+                raise
+            return ending.say()
+
+
+def _main(arguments: Sequence[str] | None, ending: Ending) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter is no reason to stop
@@ -30,30 +38,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not hasattr(chosen, "run"):
         parser.print_help()
         return 2
+    ending.hint = WHEN_STOPPED.get(chosen.parser.prog.split()[-1], "")
     try:
         _refuse_unknown(chosen.parser, unknown)
         _refuse_empty(chosen)
         code = int(chosen.run(chosen) or 0)
         sys.stdout.flush()
         return code
-    except GristmillError as error:
+    except Exception as error:
+        if ending.told is not None:
+            raise
+        return _failed(error, chosen)
+
+
+def _failed(error: Exception, chosen: argparse.Namespace) -> int:
+    """Say in one sentence what went wrong; what nobody foresaw is raised again."""
+    if isinstance(error, GristmillError):
         print(f"gristmill: {in_options(error, chosen)}", file=sys.stderr)
         return error.exit_code
-    except KeyboardInterrupt:
-        print("gristmill: interrupted", file=sys.stderr)
-        return 130
-    except SystemError as error:  # Numba's loader wraps an interrupt that reaches it
-        if not isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
-            raise
-        print("gristmill: interrupted", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
+    if isinstance(error, BrokenPipeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the last flush has somewhere to go
         return 1
-    except OSError as error:
-        place = f" ({error.filename})" if error.filename else ""
-        print(f"gristmill: The machine failed: {error.strerror}{place}. Mend that and run again.", file=sys.stderr)
+    if isinstance(error, MemoryError):
+        print("gristmill: There was not enough memory. Free some, or ask for less, and run again.", file=sys.stderr)
         return 1
+    if isinstance(error, OSError):
+        place = f" ({error.filename})" if error.filename else ""
+        why = error.strerror or str(error)
+        print(f"gristmill: The machine failed: {why}{place}. Mend that and run again.", file=sys.stderr)
+        return 1
+    raise error
 
 
 def _refuse_empty(chosen: argparse.Namespace) -> None:
@@ -134,6 +148,10 @@ class _Parser(argparse.ArgumentParser):
 
 def build_parser() -> argparse.ArgumentParser:
     """All commands and their options."""
+    from gristmill.cli_files import add_export, add_import, add_index, add_join
+    from gristmill.cli_look import add_dropped, add_inspect, add_verify
+    from gristmill.cli_prepare import add_init, add_prepare, add_train_tokenizer
+
     parser = _Parser(
         prog="gristmill",
         description="Raw text to the batches a language model trains on.",

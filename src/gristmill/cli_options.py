@@ -12,6 +12,12 @@ from gristmill.core.values import Count, fits, spelt
 
 if TYPE_CHECKING:
     from gristmill.core.bar import Bar
+# What the user of a command should know who has stopped it.
+_AGAIN = ". Nothing that is half made looks finished: run the same command again."
+WHEN_STOPPED = {
+    "prepare": ". Run the same command again, and it goes on from what is done.",
+    **dict.fromkeys(("index", "join", "export", "import", "train-tokenizer"), _AGAIN),
+}
 
 
 def command(

@@ -200,7 +200,7 @@ def test_a_second_run_on_a_folder_is_told_of_the_first(prepare: Prepare, whole: 
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_an_interrupt_is_one_word_and_leaves_no_half_written_file(
+def test_an_interrupt_is_one_sentence_and_leaves_no_half_written_file(
     prepare: Prepare, tmp_path: Path, workers: int
 ) -> None:
     """Ctrl-C reaches the whole process group, workers too."""
@@ -208,7 +208,8 @@ def test_an_interrupt_is_one_word_and_leaves_no_half_written_file(
     wait_for((tmp_path / "out" / "train" / "shard-00000.bin").exists, process)
     os.killpg(process.pid, signal.SIGINT)
     _, said = process.communicate()
-    assert process.returncode == 130 and said.endswith("gristmill: interrupted\n") and "Traceback" not in said, said
+    told = "gristmill: interrupted. Run the same command again, and it goes on from what is done.\n"
+    assert process.returncode == 130 and said.endswith(told) and "Traceback" not in said, said
     check_unfinished(tmp_path / "out")
 
 

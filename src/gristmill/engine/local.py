@@ -11,7 +11,9 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from gristmill.core.errors import EngineError
 from gristmill.engine.base import P, R
@@ -31,7 +33,7 @@ class LocalEngine:
     def start(self, function: Callable[[], None]) -> None:
         """Start the processes, each of which calls `function` while the caller goes on."""
         for _ in range(self._workers):
-            self._processes().submit(function)
+            self._submit(function)
 
     def _processes(self) -> ProcessPoolExecutor:
         if self._pool is None:
@@ -40,14 +42,18 @@ class LocalEngine:
             self._pool = ProcessPoolExecutor(self._workers, context, initializer=_live_with, initargs=(os.getpid(),))
         return self._pool
 
+    def _submit(self, function: Callable[..., R], *arguments: Any) -> Future[R]:
+        """Hand work to a process, which may be started for it."""
+        with _deaf_children():
+            return self._processes().submit(function, *arguments)
+
     def map(self, function: Callable[[P], R], parts: Sequence[P]) -> Iterator[R]:
         """`function` of each part in the processes, at most two parts a worker ahead of what was taken."""
-        pool = self._processes()
         waiting: deque[Future[R]] = deque()
         rest = iter(parts)
         try:
             for part in rest:
-                waiting.append(pool.submit(function, part))
+                waiting.append(self._submit(function, part))
                 if len(waiting) >= 2 * self._workers:
                     yield waiting.popleft().result()
             while waiting:
@@ -77,9 +83,18 @@ class LocalEngine:
             self._pool = None
 
 
+@contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Processes that are started in the block never hear of Ctrl-C, not even while they import: the parent does."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _live_with(parent: int) -> None:
-    """Leave interrupts to the parent, and end when it has ended: a killed run must not work on behind its user."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """End when the parent has ended: a killed run must not work on behind its user."""
     threading.Thread(target=_watch, args=(parent,), daemon=True).start()
 
 

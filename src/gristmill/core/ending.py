@@ -1,0 +1,96 @@
+"""How a command ends that is told to: by Ctrl-C or SIGTERM, in one sentence, leaving nobody at work behind it.
+
+The first signal raises KeyboardInterrupt, so that files that are half written are removed. Where that is not heard in
+time (a library is at work that looks at no signals, or has swallowed the exception), or at a second signal, the process
+ends by force: a store is never left in a state that a later run could not go on from.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from types import FrameType, TracebackType
+from typing import Any
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_WORDS: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+_GRACE_SECONDS = 10.0
+
+
+class Ending:
+    """Within the block signals are heard; `told` is the one that came, if any. `hint` is said with it."""
+
+    def __init__(self) -> None:
+        self.told: int | None = None
+        self.hint = ""
+        self._before: dict[int, Any] = {}
+        self._said = threading.Lock()
+
+    def __enter__(self) -> Ending:
+        if threading.current_thread() is threading.main_thread():
+            heard = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+            self._before = {number: signal.signal(number, self._hear) for number in heard}
+            self._listen()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._before:
+            return
+        signal.set_wakeup_fd(-1)
+        os.close(self._woken)  # the listener ends, or its clock runs on
+        if self.told is None:
+            for number, handler in self._before.items():
+                signal.signal(number, handler)
+
+    def _listen(self) -> None:
+        """A thread that learns of signals at once, whatever the main thread is doing."""
+        asleep, self._woken = os.pipe()
+        os.set_blocking(self._woken, False)
+        signal.set_wakeup_fd(self._woken, warn_on_full_buffer=False)
+        threading.Thread(target=self._watch, args=(asleep,), daemon=True).start()
+
+    def _watch(self, asleep: int) -> None:
+        heard = b""
+        while heard not in (bytes([number]) for number in _SIGNALS):  # a change of window size is not ours
+            heard = os.read(asleep, 1)
+            if not heard:
+                os.close(asleep)
+                return
+        threading.Event().wait(_GRACE_SECONDS)
+        self._force(heard[0])
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        if self.told is not None:
+            self._force(number)
+        self.told = number
+        # What is thrown away now may complain that it was not finished: that is the point.
+        sys.unraisablehook = threading.excepthook = _pass_over
+        raise KeyboardInterrupt
+
+    def _force(self, number: int) -> None:
+        self.told = self.told or number
+        code = self.say()
+        if "multiprocessing" in sys.modules:
+            import multiprocessing
+            import multiprocessing.util
+
+            for child in multiprocessing.active_children():
+                child.kill()
+            multiprocessing.util._run_finalizers(0)  # type: ignore[attr-defined]  # semaphores outlive processes
+        os._exit(code)
+
+    def say(self) -> int:
+        """The sentence, once, and the exit code that shells expect."""
+        number = self.told or signal.SIGINT
+        if self._said.acquire(blocking=False):
+            said = f"gristmill: {_WORDS.get(number, 'stopped')}{self.hint}\n"
+            os.write(2, said.encode())
+        return 128 + number
+
+
+def _pass_over(unheard: Any) -> None:
+    """Say nothing of what broke off."""

@@ -1,0 +1,83 @@
+"""A command that is told to end does so in one sentence, with the code that shells expect."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
+
+from gristmill.cli import main
+from gristmill.core.ending import Ending
+
+SLOW = """
+import gristmill.core.ending as ending, signal, time
+ending._GRACE_SECONDS = 0.2
+with ending.Ending() as told:
+    told.hint = "."
+    while True:
+        try:
+            print("ready", flush=True)
+            time.sleep(60)
+        except KeyboardInterrupt:
+            pass
+"""
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], int]:
+    """Let `gristmill verify x` do something else; its exit code."""
+
+    def run(does: Callable[[], None]) -> int:
+        monkeypatch.setattr("gristmill.cli_look._run_verify", lambda chosen: does())
+        return main(["verify", "x"])
+
+    return run
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_is_one_sentence(command: Callable[..., int], capfd: pytest.CaptureFixture[str], number: int) -> None:
+    assert command(lambda: signal.raise_signal(number)) == 128 + number
+    assert capfd.readouterr().err == f"gristmill: {'interrupted' if number == signal.SIGINT else 'terminated'}\n"
+
+
+def test_whatever_a_library_makes_of_an_interrupt_it_is_one(
+    command: Callable[..., int], capfd: pytest.CaptureFixture[str]
+) -> None:
+    def wraps() -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt as error:
+            raise SystemError("a function returned a result with an exception set") from error
+
+    assert command(wraps) == 130 and capfd.readouterr().err == "gristmill: interrupted\n"
+
+
+def test_signals_are_as_they_were_after_a_command(command: Callable[..., int]) -> None:
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    assert command(lambda: None) == 0
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+def test_an_ignored_signal_stays_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with Ending() as ending:
+            signal.raise_signal(signal.SIGINT)
+        assert ending.told is None
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_work_that_hears_nothing_is_ended_by_force(times: int) -> None:
+    process = subprocess.Popen([sys.executable, "-c", SLOW], stdout=-1, stderr=-1, text=True)
+    assert process.stdout and process.stdout.readline() == "ready\n"
+    for _ in range(times):
+        os.kill(process.pid, signal.SIGTERM)
+        time.sleep(0.05)
+    assert process.communicate()[1] == "gristmill: terminated.\n" and process.returncode == 143
