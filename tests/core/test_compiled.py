@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import gristmill
+from gristmill.core.compiled import _KeptCode
 
 HELPER = """
 from gristmill.core.compiled import leaf
@@ -51,11 +54,14 @@ def package(tmp_path: Path) -> Path:
     return root
 
 
-def ask(package: Path) -> tuple[int, bool]:
+def ask(package: Path, **settings: Any) -> tuple[int, bool]:
     """What the kernel makes of 10 in a fresh process, and whether its machine code came from the disk."""
     command = [sys.executable, "-P", "-B", "-c", ASK]
-    environment = {"PYTHONPATH": str(package.parent), "PATH": "/usr/bin:/bin"}
-    answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()
+    environment = {"PYTHONPATH": str(package.parent), "PATH": "/usr/bin:/bin", "HOME": "/dev/null"}
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, **settings)
+    said = ran.stderr.splitlines()
+    assert not said or "UserWarning: Compiled code cannot be kept" in said[0], ran.stderr
+    answer = ran.stdout.split()
     return int(answer[0]), answer[1] == "1"
 
 
@@ -80,3 +86,40 @@ def test_kernels_run_uncompiled_for_a_debugger(package: Path) -> None:
     environment = {"PYTHONPATH": str(package.parent), "PATH": "/usr/bin:/bin", "NUMBA_DISABLE_JIT": "1"}
     command = [sys.executable, "-P", "-B", "-c", "from gristmill.kernel import kernel; print(kernel(10))"]
     assert subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout == "15\n"
+
+
+@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
+def test_kept_code_that_was_cut_off_is_made_again_in_silence(package: Path, suffix: str) -> None:
+    assert ask(package) == (15, False)
+    for path in package.rglob(f"*{suffix}"):
+        path.write_bytes(path.read_bytes()[:100])
+    assert ask(package) == (15, False)
+    assert ask(package) == (15, True)
+
+
+def test_any_change_of_kept_code_is_found(tmp_path: Path) -> None:
+    kept = _KeptCode(str(tmp_path), "kernel", "stamp")
+    kept.save("key", b"machine code")
+    assert kept.load("key") == b"machine code"
+    for path in tmp_path.iterdir():
+        data = path.read_bytes()
+        for at in range(len(data)):
+            path.write_bytes(data[:at] + bytes([data[at] ^ (1 << at % 8)]) + data[at + 1 :])
+            assert kept.load("key") is None
+        for other in (b"", data[:-1], data + b"x", data[16:]):
+            path.write_bytes(other)
+            assert kept.load("key") is None
+        path.write_bytes(data)
+    assert _KeptCode(str(tmp_path), "kernel", "another stamp").load("key") is None
+
+
+def test_a_disk_that_takes_no_code_is_no_reason_to_stop(package: Path) -> None:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+    assert ask(package, preexec_fn=limit) == ask(package, preexec_fn=limit) == (15, False)
+
+
+def test_without_a_folder_for_code_it_is_compiled_each_time_and_that_is_said(package: Path) -> None:
+    (package / "__pycache__").write_text("a file where the folder would be")
+    assert ask(package) == ask(package) == (15, False)
