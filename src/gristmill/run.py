@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gristmill.core.addresses import refuse_address
-from gristmill.core.arguments import PathLike, as_flag, as_kind, as_path, as_paths, as_text, as_whole
+from gristmill.core.arguments import PathLike, as_flag, as_path, as_paths, as_text, as_whole
 from gristmill.core.errors import ConfigError, SourceError
-from gristmill.core.options import from_mapping
+from gristmill.core.options import as_options
 from gristmill.core.paths import atomic_file, write_atomic
 from gristmill.core.progress import Progress, Shown, shown
 from gristmill.core.seal import sealed
@@ -85,16 +85,10 @@ def prepare(
     `recipe` is a Recipe, a dict with the keys of its YAML file, or the path of that file. A run that was cut short goes
     on from its last finished unit when it is called again. progress=False shows no bar and no notes.
     """
-    made, chosen = as_recipe(recipe), _run_options(options)
+    made, chosen = as_recipe(recipe), as_options(RunOptions, options)
     overwrite = as_flag("overwrite", overwrite)
     with shown(progress) as told:
         return _prepare(made, overwrite, told, chosen)
-
-
-def _run_options(options: RunOptions | Mapping[str, Any] | None) -> RunOptions:
-    if isinstance(options, Mapping):
-        return from_mapping(RunOptions, options, "options")
-    return as_kind("options", RunOptions() if options is None else options, RunOptions, "RunOptions or a dict of them")
 
 
 def _prepare(recipe: Recipe, overwrite: bool, progress: Progress, options: RunOptions) -> Manifest:
@@ -149,7 +143,7 @@ def dry_run(
     options: RunOptions | Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """What `prepare` would do, and an estimate from about `sample` documents; nothing is written."""
-    made, chosen = as_recipe(recipe), _run_options(options)
+    made, chosen = as_recipe(recipe), as_options(RunOptions, options)
     sample = as_whole("sample", sample)
     with shown(progress) as told:
         return _dry_run(made, sample, told, chosen)
@@ -189,7 +183,6 @@ def train_tokenizer(
     """A byte-level BPE tokenizer from the first `limit` bytes of text in `inputs`, as a tokenizer.json at `out`."""
     from gristmill.tokenize.training import train_tokenizer as train
 
-    refuse_address(out)
     layout, place, most = Format(text=as_text("text", text)), as_path("out", out), parse_size(limit, "limit")
     if most < 1:
         raise ConfigError(f"limit must be a size above 0, not {limit!r}.", arguments="limit")
@@ -314,7 +307,6 @@ def _write_run_json(root: Path, began: float, options: RunOptions) -> None:
 
 def load_plan(path: PathLike) -> Plan:
     """A plan from its file, over the stores whose paths it holds, as seen from here or from the plan's own folder."""
-    refuse_address(path)
     try:
         text = as_path("path", path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -227,7 +227,7 @@ def test_a_spawned_process_reads_from_a_pickled_loader(store):
         ({"rank": 2, "world_size": 2}, "no rank 2"),
         ({"world_size": 3}, "cannot be split over 3 ranks"),
         ({"keys": ("lables",)}, "did you mean 'labels'"),
-        ({"threads": -1}, "below 0"),
+        ({"threads": -1}, "threads must be"),
     ],
 )
 def test_impossible_loaders_are_refused(store, arguments, message):

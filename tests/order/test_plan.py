@@ -88,7 +88,7 @@ def test_what_cannot_be_planned_is_refused(stores, changes, message):
 
 
 def test_a_plan_without_sources_is_refused():
-    with pytest.raises(gm.ConfigError, match="needs sources"):
+    with pytest.raises(gm.ConfigError, match="sources must be"):
         gm.Plan({}, seq_len=8, batch_size=1)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -82,3 +83,12 @@ def test_progress_may_be_an_object_of_ones_own(recipe: dict[str, Any]) -> None:
     assert heard.done > 0
     with pytest.raises(gm.ConfigError, match=r"progress must be True, False"):
         gm.prepare(recipe, overwrite=True, progress="yes")  # type: ignore[arg-type]
+
+
+def test_what_comes_back_is_short_to_print(recipe: dict[str, Any]) -> None:
+    manifest = gm.prepare(recipe)
+    shown = repr(manifest)
+    assert re.fullmatch(
+        r"Manifest\(train [\d,]+ tokens in \d+ documents; val [\d,]+ tokens in \d+ documents; byte, uint16\)", shown
+    )
+    assert shown in manifest._repr_html_() and "<td>train</td>" in manifest._repr_html_()

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from gristmill.core.addresses import refuse_address
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.values import shown
 
@@ -24,14 +25,15 @@ def refuse(name: str, wanted: str, value: Any) -> ConfigError:
     return ConfigError(f"{name} must be {wanted}, not {shown(value)}.", arguments=name)
 
 
-def as_whole(name: str, value: Any, least: int = 1) -> int:
-    """A whole number, NumPy's too, of at least `least`."""
+def as_whole(name: str, value: Any, least: int | None = 1) -> int:
+    """A whole number, NumPy's too, of at least `least`, if there is a least."""
     try:
         number = None if isinstance(value, bool) else operator.index(value)
     except TypeError:
         number = None
-    if number is None or number < least:
-        raise refuse(name, f"a whole number above {least - 1}" if least else "a whole number of 0 or more", value)
+    if number is None or (least is not None and number < least):
+        bound = {None: "", 0: " of 0 or more", 1: " above 0"}.get(least, f" of {least} or more")
+        raise refuse(name, f"a whole number{bound}", value)
     return number
 
 
@@ -59,11 +61,12 @@ def as_choice(name: str, value: Any, known: Sequence[str]) -> str:
 
 
 def as_path(name: str, value: Any, wanted: str = "a path") -> Path:
-    """A file or a folder by its name."""
+    """A file or a folder of this machine by its name."""
     if not isinstance(value, str | os.PathLike) or not isinstance(os.fspath(value), str) or not os.fspath(value):
         raise refuse(name, wanted, value)
     if "\0" in os.fspath(value):
         raise refuse(name, f"{wanted} without a NUL character", value)
+    refuse_address(value)
     return Path(value)
 
 

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from gristmill.core.arguments import as_kind
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.values import check_kinds, check_there, kinds_of
 
@@ -41,6 +42,13 @@ def check_order(options: Any, where: str, *pairs: tuple[str, str]) -> None:
         low, high = getattr(options, least), getattr(options, most)
         if low is not None and high is not None and low > high:
             raise ConfigError(f"{where}: {most} ({high}) is below {least} ({low}): nothing would stay.")
+
+
+def as_options(cls: type[T], options: Any, name: str = "options") -> T:
+    """The argument `name` as options `cls`: the object itself, a dict of its fields, or None for the defaults."""
+    if isinstance(options, Mapping):
+        return from_mapping(cls, options, name)
+    return as_kind(name, cls() if options is None else options, cls, f"{cls.__name__} or a dict of its fields")
 
 
 def content(options: Any) -> dict[str, Any]:

@@ -92,7 +92,8 @@ def check_kinds(
     """Refuse a value that is not of the kind that its key asks for; keys that are not there are the caller's affair."""
     for key, kind in kinds.items():
         if key in values and not fits(values[key], kind):
-            raise error(f"{where}: {key} cannot be {shown(values[key])}: it is {spelt(kind)}.")
+            message = f"{where}: {key} cannot be {shown(values[key])}: it is {spelt(kind)}."
+            raise error(message, arguments=key)
 
 
 def check_there(values: Any, keys: Sequence[str], where: str, error: type[GristmillError] = ConfigError) -> None:

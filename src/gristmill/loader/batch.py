@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from gristmill.core.arguments import as_names
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.loader.buffers import Buffers
 from gristmill.loader.foresight import Foresight
@@ -107,7 +108,7 @@ class Assembler:
         max_maps: int = MAX_MAPS,
         pad_to_multiple_of: int | None = None,
     ) -> None:
-        check_keys(keys)
+        keys = as_keys(keys)
         _check_padding(plan, pad_to_multiple_of)
         self._multiple, cut = pad_to_multiple_of, plan.options.cut
         self._plan, self._max_docs, self._by_piece = plan, max_docs, cut in ("pack", "pad")
@@ -289,8 +290,10 @@ def _check_padding(plan: Plan, multiple: int | None) -> None:
         )
 
 
-def check_keys(keys: Sequence[str]) -> None:
-    """Refuse a key that no batch has."""
-    for key in keys:
+def as_keys(keys: str | Sequence[str]) -> tuple[str, ...]:
+    """The keys asked for, one or several; one that no batch has is refused."""
+    names = as_names("keys", keys, f"one of {', '.join(KEYS)}, or a list of them")
+    for key in names:
         if key not in KEYS:
             raise ConfigError(f"keys {key!r} is not known{did_you_mean(key, KEYS)}.", arguments="keys")
+    return names

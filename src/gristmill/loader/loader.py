@@ -1,6 +1,6 @@
 """The loader: a plan's batches for one rank.
 
-loader = Loader(plan, rank=0, world_size=8, keys=("labels",))
+loader = Loader(plan, rank=0, world_size=8, keys="labels")
 for batch in loader: ...                 # from loader.step on
 loader.batch(48_211)                     # any step, at once
 loader.load_state_dict(checkpoint)       # milliseconds, on any world size
@@ -12,15 +12,19 @@ import itertools
 import os
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
+from gristmill.core.arguments import as_whole
 from gristmill.core.errors import ConfigError
-from gristmill.loader.batch import Assembler, Batch, Group, Stack, Tally, unstacked
+from gristmill.loader.batch import Assembler, Batch, Group, Stack, Tally, as_keys, unstacked
 from gristmill.loader.orderahead import OrderAhead
 from gristmill.loader.partition import Partition
 from gristmill.loader.readahead import ReadAhead
 from gristmill.loader.state import check_state, make_state
-from gristmill.order.plan import Plan
+from gristmill.order.plan import Plan, as_plan
+
+if TYPE_CHECKING:
+    from types import TracebackType
 
 # Enough to hide a slow read of a batch of 64 x 2,048 with all keys (3.4 MB); buffers are used again, not grown.
 READAHEAD_BYTES = 64 << 20
@@ -43,16 +47,16 @@ class Loader:
         rank: int = 0,
         world_size: int = 1,
         *,
-        keys: Sequence[str] = (),
+        keys: str | Sequence[str] = (),
         threads: int = 2,
         readahead_bytes: int = READAHEAD_BYTES,
         max_docs: int | None = None,
         pad_to_multiple_of: int | None = None,
     ) -> None:
-        if threads < 0 or readahead_bytes < 1 or (max_docs is not None and max_docs < 1):
-            raise ConfigError("threads cannot be below 0, readahead_bytes and max_docs not below 1.")
-        self.plan, self.keys = plan, tuple(keys)
-        self._threads, self._readahead_bytes, self._max_docs = threads, readahead_bytes, max_docs
+        self.plan, self.keys = as_plan("plan", plan), as_keys(keys)
+        self._threads = as_whole("threads", threads, 0)
+        self._readahead_bytes = as_whole("readahead_bytes", readahead_bytes)
+        self._max_docs = None if max_docs is None else as_whole("max_docs", max_docs)
         self._pad_to_multiple_of = pad_to_multiple_of
         self._partition = Partition(rank, world_size)
         self._partition.check(plan)
@@ -81,6 +85,19 @@ class Loader:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._reset()
+
+    def __repr__(self) -> str:
+        end = "" if self.plan.total_steps is None else f" of {self.plan.total_steps:,}"
+        ranks = f"rank {self.rank} of {self.world_size}" if self.world_size > 1 else "one rank"
+        return f"{type(self).__name__}(at step {self.step:,}{end}, {ranks}: {self.plan!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(wait=True)
 
     def __len__(self) -> int:
         """Steps that the whole plan serves; TypeError if it is endless."""
@@ -111,6 +128,7 @@ class Loader:
 
         Batches are built in the groups of an iteration without threads, at a fraction of the cost of `batch(step)`.
         """
+        step, every = as_whole("step", step, 0), as_whole("every", every)
         stacks = itertools.chain.from_iterable(map(self._stacks, self._groups(step, every)))
         return ((step, batch) for stack in stacks for step, batch, _ in self._unstack(stack))
 
@@ -199,6 +217,7 @@ class Loader:
 
     def seek(self, step: int) -> None:
         """Go on at another step."""
+        step = as_whole("step", step, None)
         if step < 0 or (self.plan.total_steps is not None and step > self.plan.total_steps):
             raise ConfigError(f"Step {step} is outside the plan, which has {self.plan.total_steps} steps.")
         self.step = step
@@ -225,11 +244,11 @@ class Loader:
             **vars(self._tally),
         }
 
-    def close(self) -> None:
-        """Stop the threads; iterating again starts new ones."""
+    def close(self, wait: bool = False) -> None:
+        """Stop the threads; iterating again starts new ones. Leaving a `with` waits until they have ended, too."""
         self._built = None
         if self._ahead is not None:
-            self._ahead.close()
+            self._ahead.close(wait)
             self._ahead = None
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gristmill.core.arguments import as_whole
 from gristmill.core.errors import ConfigError
 from gristmill.order.permute import Ints
 from gristmill.order.plan import Plan
@@ -20,6 +21,8 @@ class Partition:
 
     def check(self, plan: Plan) -> None:
         """Refuse a rank that does not exist, or a batch that the world size does not divide."""
+        as_whole("world_size", self.world_size)
+        as_whole("rank", self.rank, 0)
         if self.world_size < 1 or not 0 <= self.rank < self.world_size:
             raise ConfigError(f"There is no rank {self.rank} in a world of {self.world_size}.")
         for segment in plan.segments:

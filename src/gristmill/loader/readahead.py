@@ -48,7 +48,7 @@ class ReadAhead(Generic[Item]):
         done = [future for future in self._pending if future.done() and not future.exception()]
         return [item for future in done for item in future.result()]
 
-    def close(self) -> None:
-        """Stop the threads without waiting for what they are building."""
+    def close(self, wait: bool = False) -> None:
+        """Stop the threads; without `wait` they may still be ending what they are building."""
         self._stop.set()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._pool.shutdown(wait=wait, cancel_futures=True)

@@ -11,16 +11,16 @@ from __future__ import annotations
 import bisect
 import functools
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gristmill.core.addresses import refuse_address
+from gristmill.core.arguments import PathLike, as_kind, as_mapping, as_path, as_text, as_whole
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.hashing import fingerprint, hash64
+from gristmill.core.html import html_table
+from gristmill.core.options import as_options
 from gristmill.core.paths import write_atomic
-from gristmill.core.values import shown
 from gristmill.order import trace as tracing
 from gristmill.order.exclusions import resolve_exclusions
 from gristmill.order.forecast import Forecast, forecast
@@ -30,41 +30,43 @@ from gristmill.order.permute import Ints
 from gristmill.order.phases import Segment, check_all_weighed, resolve, settings
 from gristmill.order.plan_json import read_plan, write_plan
 from gristmill.order.skips import Skips
-from gristmill.order.source import Source, Tokens
+from gristmill.order.source import Source, Sources, Tokens, opened
 
 # Raised with any change of which samples a step holds: checkpoints of another order are then refused by name.
 ORDER_VERSION = 1
+_SHOWN_NAMES = 4
 
 
 class Plan:
     """Frozen data from which every batch of a run follows; its fingerprint knows no paths.
 
-    batch_size counts the sequences of the global batch. Without weights, sources are mixed by their size. With `steps`
-    the plan ends there; without, a single source means one pass and a mix is endless.
+    sources: opened stores, or what `gristmill.open` takes, by names that are part of the order; a single one may go
+    without a name and is called `data`. options: PlanOptions, or a dict of them. batch_size counts the sequences of the
+    global batch. Without weights, sources are mixed by their size. With `steps` the plan ends there; without, a single
+    source means one pass and a mix is endless.
     """
 
     def __init__(
         self,
-        sources: Mapping[str, Tokens],
+        sources: Sources,
         weights: Mapping[str, Any] | None = None,
         *,
         seq_len: int,
         batch_size: int,
         seed: int = 0,
         steps: int | None = None,
-        options: PlanOptions | None = None,
+        options: PlanOptions | Mapping[str, Any] | None = None,
     ) -> None:
-        options = options or PlanOptions()
+        options = as_options(PlanOptions, options)
+        seq_len, batch_size = as_whole("seq_len", seq_len), as_whole("batch_size", batch_size)
+        seed, steps = as_whole("seed", seed, None), None if steps is None else as_whole("steps", steps)
         check_positive(seq_len=seq_len, batch_size=batch_size, steps=steps)
-        if not isinstance(seed, int) or isinstance(seed, bool):
-            raise ConfigError(f"seed must be a whole number, not {shown(seed)}.")
-        if not isinstance(sources, Mapping) or not sources:
-            raise ConfigError('A plan needs sources: a mapping of names to opened stores, {"web": gm.open(...)}.')
-        self.seq_len, self.batch_size, self.seed, self.steps, self.options = seq_len, batch_size, seed, steps, options
         if weights is not None:
-            _check_mapping(weights, "weights")
+            weights = as_mapping("weights", weights, "a mapping of the sources' names to their shares")
+        self.seq_len, self.batch_size, self.seed, self.steps, self.options = seq_len, batch_size, seed, steps, options
         self.weights = None if weights is None else {name: str(value) for name, value in weights.items()}
-        self.sources = tuple(Source(name, store, options.cut, seed, options.shuffle) for name, store in sources.items())
+        stores = opened(sources).items()
+        self.sources = tuple(Source(name, store, options.cut, seed, options.shuffle) for name, store in stores)
         wanted = settings(self.sources, weights, seq_len, batch_size, options)
         segments = resolve(self.sources, wanted, seed, steps, options)
         check_all_weighed(self.sources, wanted)
@@ -81,8 +83,20 @@ class Plan:
             raise TypeError("this plan is endless: give it steps=")
         return self.skips.served(self.total_steps)
 
+    def _repr_html_(self) -> str:
+        """The sources' tokens, and their shares from each step on at which something changes."""
+        spans = [f"from step {part.from_step:,}: {part.seq_len:,} x {part.batch_size:,}" for part in self.segments]
+        shares = zip(*(part.mix.weights for part in self.segments), strict=True)
+        rows = [
+            (source.name, source.store.tokens_in(source.store.num_shards), *(f"{float(share):.1%}" for share in row))
+            for source, row in zip(self.sources, shares, strict=True)
+        ]
+        return html_table(repr(self), ("source", "tokens", *spans), rows)
+
     def __repr__(self) -> str:
-        names = ", ".join(self.names)
+        names = ", ".join(self.names[:_SHOWN_NAMES])
+        if len(self.names) > _SHOWN_NAMES:
+            names += f" and {len(self.names) - _SHOWN_NAMES:,} more"
         end = "endless" if self.total_steps is None else f"{self.total_steps:,} steps"
         return f"Plan({names}; {self.options.cut} {self.seq_len} x {self.batch_size}, seed {self.seed}, {end})"
 
@@ -105,6 +119,7 @@ class Plan:
 
     def segment(self, step: int) -> Segment:
         """The segment that holds a step; an error where the plan has no such step."""
+        step = as_whole("step", step, None)
         if not 0 <= step < (MOST["steps"] if self.total_steps is None else self.total_steps):
             end = "on" if self.total_steps is None else f"to {self.total_steps - 1:,}"
             raise ConfigError(f"Step {step:,} is outside the plan, which has steps from 0 {end}.")
@@ -130,6 +145,7 @@ class Plan:
 
     def check_served(self, step: int) -> None:
         """Refuse a step that the plan skips."""
+        step = as_whole("step", step, None)
         if self.skips.covers(step):
             raise ConfigError(f"Step {step:,} is skipped by this plan: it has no batch.")
 
@@ -149,10 +165,13 @@ class Plan:
 
     def find(self, doc_id: str, until: int | None = None) -> list[tracing.Seen]:
         """The steps before `until` (default: the plan's end) in which a document is seen, by inverting the order."""
+        doc_id = as_text("doc_id", doc_id, "the id of a document")
+        until = None if until is None else as_whole("until", until, 0)
         return tracing.find(self, doc_id, until)
 
     def forecast(self, step: int | None = None) -> Forecast:
         """Samples, epochs and the exact mix after `step` steps (default: the plan's end), and when sources run out."""
+        step = None if step is None else as_whole("step", step, 0)
         return forecast(self, step)
 
     def digest(self, step: int) -> str:
@@ -233,15 +252,14 @@ class Plan:
         }
         return write_plan(values)
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: PathLike) -> None:
         """Write the plan to a file, atomically."""
-        refuse_address(path)
-        write_atomic(Path(path), self.to_json())
+        write_atomic(as_path("path", path), self.to_json())
 
     @classmethod
-    def from_json(cls, text: str, sources: Mapping[str, Tokens]) -> Plan:
+    def from_json(cls, text: str, sources: Sources) -> Plan:
         """The plan that `to_json` wrote, over `sources`; a store that grew since serves its pinned shards."""
-        values = read_plan(text)
+        values, sources = read_plan(as_text("text", text, "the JSON of a plan")), opened(sources)
         pins = values["sources"]
         options = PlanOptions.from_dict(values.get("options", {}))
         for name in (*pins, *sources):
@@ -262,9 +280,9 @@ class Plan:
         )
 
 
-def _check_mapping(value: Any, where: str) -> None:
-    if not isinstance(value, Mapping):
-        raise ConfigError(f"{where} must be a mapping, not {type(value).__name__}.")
+def as_plan(name: str, value: Any) -> Plan:
+    """A plan that is made already."""
+    return as_kind(name, value, Plan, "a Plan: gm.Plan(...), or gm.load_plan(path) for a file")
 
 
 def _pin(store: Tokens, shards: int) -> dict[str, Any]:
@@ -325,7 +343,6 @@ def _max_epochs(plan: Plan) -> dict[str, int]:
         return {}
     if isinstance(limits, int):
         limits = dict.fromkeys(plan.names, limits)
-    _check_mapping(limits, "max_epochs")
     for name, limit in limits.items():
         if name not in plan.names:
             raise ConfigError(f"max_epochs names an unknown source {name!r}{did_you_mean(name, plan.names)}.")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from gristmill.core.arguments import PathLike, as_mapping, refuse
 from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import derive_key
 from gristmill.order.cut import EpochOrder
@@ -23,6 +25,7 @@ class Packing(Protocol):
     def bins_of(self, document: int) -> list[int]: ...
 
 
+@runtime_checkable
 class Tokens(Protocol):
     """An opened store, as far as the order looks at it: figures and boundaries, never tokens."""
 
@@ -41,6 +44,31 @@ class Tokens(Protocol):
     def locate(self, ids: Sequence[str]) -> dict[str, list[int]]: ...
     def describe(self) -> str: ...
     def location(self) -> dict[str, Any]: ...
+
+
+# Stores, or what `gristmill.open` takes; by name, or one by itself.
+Sources = Mapping[str, Tokens | PathLike | Sequence[PathLike]] | Tokens | PathLike | Sequence[PathLike]
+# The name of a source that was given without one: it is part of the order, so it cannot be made of a path.
+ALONE = "data"
+
+
+def opened(sources: Any) -> dict[str, Tokens]:
+    """The sources by name, those given by their path opened; a store by itself has the name `data`."""
+    wanted = "a mapping of names to stores or paths, or one store or path"
+    named = as_mapping("sources", sources if isinstance(sources, Mapping) else {ALONE: sources}, wanted)
+    if not named or not all(named):
+        raise refuse("sources", f"{wanted}; each has a name", sources)
+    return {name: _opened(store, wanted) for name, store in named.items()}
+
+
+def _opened(store: Any, wanted: str) -> Tokens:
+    from gristmill.store.opening import open_store
+
+    if isinstance(store, Tokens):
+        return store
+    if isinstance(store, str | os.PathLike | list | tuple) and store:
+        return open_store(store)
+    raise refuse("sources", wanted, store)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from gristmill.core.errors import StoreError
 from gristmill.core.hashing import fingerprint
+from gristmill.core.html import counted, html_table
 from gristmill.core.paths import write_atomic
 from gristmill.core.seal import SUM, is_sealed, sealed
 from gristmill.core.values import Count, check_kinds, check_there, kinds_of, parse_json, shown
@@ -71,6 +72,20 @@ class Manifest:
     funnel: list[dict[str, Any]] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=dict)
     split: dict[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        splits = (f"{name} {counted(tokens, 'token')} in {counted(documents, 'document')}"
+                  for name, _, documents, tokens in self._figures())  # fmt: skip
+        return f"Manifest({'; '.join(splits)}; {self.tokenizer.get('name', 'unknown')}, {self.dtype})"
+
+    def _repr_html_(self) -> str:
+        return html_table(repr(self), ("split", "shards", "documents", "tokens"), self._figures())
+
+    def _figures(self) -> list[tuple[str, int, int, int]]:
+        return [
+            (name, len(shards), sum(shard.documents for shard in shards), sum(shard.tokens for shard in shards))
+            for name, shards in self.splits.items()
+        ]
 
     @property
     def compression(self) -> str:

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from gristmill.core.addresses import refuse_address
 from gristmill.core.arguments import PathLike as PathLike
 from gristmill.core.arguments import as_path, as_paths, as_whole, refuse
 from gristmill.core.errors import ConfigError, StoreError
@@ -43,7 +42,6 @@ def open_store(
     headerless files whose bytes do not tell it, `eos` for documents of files without an `.idx`. `index_dir` is where
     pack indices live if not beside the tokens.
     """
-    refuse_address(index_dir)
     paths = named_paths(as_paths("path", path, "the path of a store or of token files, or a list of paths"))
     eos = None if eos is None else as_whole("eos", eos, 0)
     dtype = None if dtype is None else check_dtype(dtype).name

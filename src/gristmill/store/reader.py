@@ -3,31 +3,33 @@
 store = gm.open("data/corpus/train")
 store.num_tokens, store.num_documents
 store.tokens(0, 10)          # the first ten ids of the concatenated shards
-store.document(7).text
+store[7].text                # documents by number: len(store), store[-1], store[:5], for document in store
+store.encode("Hello")        # ids by the tokenizer kept in the store; store.decode(ids) is the way back
 """
 
 from __future__ import annotations
 
 import functools
-import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from gristmill.core.arguments import as_names, as_whole, refuse
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.core.hashing import fingerprint
+from gristmill.core.html import counted, html_table
 from gristmill.core.locks import Lock
 from gristmill.store.documents import NamedDocuments, NumberedDocuments
 from gristmill.store.files import Files, Ints, sampled_checksum
 from gristmill.store.idx import Idx, read_header
 from gristmill.store.index import PackIndex, open_pack_index
+from gristmill.store.kept_tokenizer import as_ids, encode, load_kept
 from gristmill.store.maps import Maps
-from gristmill.store.sums import check_listed, read_sums
 from gristmill.store.table import offsets
 
 if TYPE_CHECKING:
@@ -45,6 +47,9 @@ class Document:
     tokens: npt.NDArray[np.generic]
     record: dict[str, Any]
     _decoder: Any
+
+    def __repr__(self) -> str:
+        return f"Document({self.id!r} of {self.source!r}: {counted(len(self.tokens), 'token')})"
 
     @property
     def text(self) -> str:
@@ -86,7 +91,14 @@ class Store:
         files.check_sizes(self.dtype.itemsize)
 
     def __repr__(self) -> str:
-        return f"Store({self.facts.path}: {self.num_tokens:,} {self.dtype} tokens in {self.num_shards:,} shards)"
+        known = f" and {counted(self.num_documents, 'document')}" if self._counts_documents else ""
+        tokens = f"{self.num_tokens:,} {self.dtype} tokens"
+        return f"Store({self.describe()}: {tokens}{known} in {counted(self.num_shards, 'shard')})"
+
+    def _repr_html_(self) -> str:
+        documents = self.num_documents if self._counts_documents else "not counted yet"
+        row = (self.num_tokens, documents, self.num_shards, self.dtype, "none" if self.eos is None else self.eos)
+        return html_table(f"Store {self.describe()}", ("tokens", "documents", "shards", "dtype", "EOS"), [row])
 
     def __reduce__(self) -> Any:
         return Store, (self.files, self.facts)
@@ -165,6 +177,7 @@ class Store:
 
     def tokens(self, start: int, end: int) -> npt.NDArray[np.generic]:
         """A copy of tokens [start, end) of the concatenated shards, in the store's dtype."""
+        start, end = as_whole("start", start, None), as_whole("end", end, None)
         if not 0 <= start <= end <= self.num_tokens:
             raise ConfigError(f"Tokens [{start}, {end}) are outside {self.facts.path}, which has {self.num_tokens:,}.")
         parts = []
@@ -288,6 +301,7 @@ class Store:
 
     def locate(self, ids: Sequence[str]) -> dict[str, list[int]]:
         """The numbers of the documents with each of these ids; an empty list for an id that is not here."""
+        ids = as_names("ids", ids, "an id or a list of ids")
         if self.facts.boundary is None:
             return {text: [] for text in ids}
         starts, counts = self._doc_starts, self.shard_documents()
@@ -297,27 +311,61 @@ class Store:
             for text, found in places.items()
         }
 
+    @property
+    def _counts_documents(self) -> bool:
+        """Whether the number of documents is known without reading tokens."""
+        return self.facts.boundary is not None and bool((self.files.documents >= 0).all())
+
+    def __len__(self) -> int:
+        """Documents of all shards."""
+        return self.num_documents
+
+    def __bool__(self) -> bool:
+        """Whether there is a token; nothing is counted for it."""
+        return self.num_tokens > 0
+
+    def __iter__(self) -> Iterator[Document]:
+        """Every document, in the order of the store."""
+        return map(self.document, range(len(self)))
+
+    @overload
+    def __getitem__(self, number: int) -> Document: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[Document]: ...
+    def __getitem__(self, number: int | slice) -> Document | list[Document]:
+        """A document by its number, counted from the end if negative, or a list of them by a slice."""
+        numbers = range(len(self))
+        try:
+            found = numbers[number]
+        except TypeError:
+            raise refuse("The number of a document", "a whole number or a slice of them", number) from None
+        except IndexError:
+            raise IndexError(f"There is no document {number} in {self!r}.") from None
+        return self.document(found) if isinstance(found, int) else [self.document(each) for each in found]
+
     def document(self, document: int) -> Document:
         """One document by its number, with its id, source, tokens and text."""
+        document = as_whole("document", document, None)
         start, end = self.document_span(document)
         record = self._record(document)
         return Document(record["id"], record["source"], self.tokens(start, end), record, self.decode)
 
     def decode(self, tokens: Any) -> str:
         """The text of token ids, EOS left out, by the tokenizer that is kept beside the store."""
-        ids = np.asarray(tokens)
+        ids = as_ids("tokens", tokens)
         kept = ids[ids != self.eos] if self.eos is not None else ids
-        return str(self._tokenizer.decode(kept.tolist(), skip_special_tokens=False))
+        return str(self.tokenizer.decode(kept.tolist(), skip_special_tokens=False))
+
+    def encode(self, text: str) -> npt.NDArray[np.generic]:
+        """The ids of a text, without EOS, in the store's dtype: those that `prepare` would give it after cleaning."""
+        if not isinstance(text, str):
+            raise refuse("text", "text", text)
+        return encode(self.tokenizer, text, self.eos, self.dtype)
 
     @functools.cached_property
-    def _tokenizer(self) -> Any:
-        if self.facts.tokenizer is None or not os.path.exists(self.facts.tokenizer):
-            raise ConfigError(f"{self.facts.path} has no tokenizer.json beside it: its tokens cannot be decoded.")
-        from tokenizers import Tokenizer
-
-        root, name = os.path.split(self.facts.tokenizer)
-        check_listed(self.facts.tokenizer, name, read_sums(root))
-        return Tokenizer.from_file(self.facts.tokenizer)
+    def tokenizer(self) -> Any:
+        """The tokenizer that is kept beside the tokens, as the `tokenizers` library has it."""
+        return load_kept(self.facts.tokenizer, self.facts.path)
 
     def close(self) -> None:
         """Give maps and temporary files back now rather than when the store is collected."""

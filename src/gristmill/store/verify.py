@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 
-from gristmill.core.addresses import refuse_address
 from gristmill.core.arguments import PathLike, as_path
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.core.progress import Progress, Shown, shown
@@ -140,7 +139,6 @@ def _check_sealed(path: Path, summed: bool) -> None:
 
 
 def _target(path: Path) -> tuple[Path, tuple[str, ...]]:
-    refuse_address(path)
     if not path.exists():
         raise ConfigError(f"{path} does not exist.")
     if (path / MANIFEST).exists():

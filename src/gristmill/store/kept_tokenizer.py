@@ -1,0 +1,47 @@
+"""The tokenizer that a store keeps beside its tokens: ids of a text as `prepare` makes them, and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gristmill.core.arguments import refuse
+from gristmill.core.errors import ConfigError, StoreError
+from gristmill.store.sums import check_listed, read_sums
+
+
+def load_kept(path: str | None, store: str) -> Any:
+    """The tokenizer as the `tokenizers` library has it; special tokens in a text stay text, as in documents."""
+    if path is None or not Path(path).exists():
+        raise ConfigError(f"{store} has no tokenizer.json beside it: its tokens can be neither decoded nor made.")
+    from tokenizers import Tokenizer
+
+    check_listed(path, Path(path).name, read_sums(str(Path(path).parent)))
+    try:
+        loaded = Tokenizer.from_str(Path(path).read_text(encoding="utf-8"))
+    except Exception as error:  # the library raises nothing narrower
+        raise StoreError(f"{path} cannot be read ({error}): restore it.") from error
+    loaded.encode_special_tokens = True
+    return loaded
+
+
+def as_ids(name: str, value: Any) -> npt.NDArray[Any]:
+    """Token ids: a number, a list or an array of them."""
+    try:
+        ids = np.asarray(value).ravel()
+    except ValueError:  # lists of different lengths
+        ids = np.array([object()])
+    if ids.size and (ids.dtype.kind not in "iu" or ids.min() < 0 or ids.max() >= 1 << 32):
+        raise refuse(name, "token ids: whole numbers of 0 or more", value)
+    return ids
+
+
+def encode(tokenizer: Any, text: str, eos: int | None, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """The ids of a text, without EOS."""
+    ids = np.array(tokenizer.encode(text, add_special_tokens=False).ids, dtype=dtype)
+    if eos is not None and (ids == eos).any():
+        raise ConfigError("The text spells the token that ends documents: encode what is before and after it.")
+    return ids
