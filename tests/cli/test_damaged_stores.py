@@ -75,6 +75,24 @@ def test_verify_finds_what_opening_cannot_see(call: Command, copied: Path, case:
     assert call("verify", copied, "--json", code=1).json["faults"]
 
 
+ONCE = ("tokenizer.json", "inputs.parquet", "dropped.parquet", "duplicates.parquet", "funnel.json", "run.json",
+        "sums.json")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ONCE)
+def test_verify_finds_a_flipped_bit_in_every_file_that_is_there_once(call: Command, copied: Path, name: str) -> None:
+    flip(copied / name, (copied / name).stat().st_size // 2)
+    ran = call("verify", copied, code=1)
+    assert f"{name} is damaged" in ran.said and "faults: 1" in ran.out
+
+
+def test_verify_says_which_sum_covers_what(gristmill: Command, store: Path) -> None:
+    said = gristmill("verify", store).out
+    assert "every byte is covered by" in said and "xxh3-64 of each MiB in .sum" in said
+    covered = gristmill("verify", store, "--json").json["covered"]
+    assert {"manifest.json", *ONCE, ".bin", ".idx", ".sum", ".ids", ".blocks", ".docs.parquet"} <= set(covered)
+
+
 def test_verify_of_a_whole_store_or_split_says_so(gristmill: Command, store: Path) -> None:
     assert "200 documents" in gristmill("verify", store).out and ": whole" in gristmill("verify", store).out
     assert gristmill("verify", store / "val", "--json").json["faults"] == []

@@ -54,7 +54,7 @@ def test_a_verdict_is_true_where_the_store_is_whole(root: Path) -> None:
     assert verdict.faults and not verdict.whole and not verdict
 
 
-@pytest.mark.parametrize("suffix", [".bin", ".idx", ".ids", ".sum"])
+@pytest.mark.parametrize("suffix", [".bin", ".idx", ".ids", ".sum", ".blocks", ".docs.parquet"])
 @pytest.mark.parametrize("where", [0.0, 0.25, 0.5, 0.75, 1.0])
 def test_one_flipped_bit_anywhere_is_found_and_its_shard_named(root: Path, suffix: str, where: float) -> None:
     path = root / f"train/shard-00001{suffix}"
@@ -63,8 +63,8 @@ def test_one_flipped_bit_anywhere_is_found_and_its_shard_named(root: Path, suffi
     assert faults and all("shard-00001" in fault for fault in faults)
 
 
-def test_a_flipped_bit_of_the_documents_table_is_found_wherever_it_changes_a_row(root: Path) -> None:
-    # The manifest knows the rows and not Parquet's own bytes, which differ between versions of its writer.
+def test_an_older_store_has_no_sum_of_the_bytes_of_its_table_but_knows_its_rows(root: Path) -> None:
+    (root / "sums.json").unlink()
     path = root / "val/shard-00000.docs.parquet"
     rows, data = pq.read_table(path), path.read_bytes()
     found = 0
@@ -77,7 +77,46 @@ def test_a_flipped_bit_of_the_documents_table_is_found_wherever_it_changes_a_row
     assert found > len(data) / 14
 
 
-@pytest.mark.parametrize("suffix", [".bin", ".idx", ".docs.parquet", ".ids", ".sum"])
+@pytest.mark.parametrize("suffix", [".bin", ".idx", ".ids", ".sum", ".blocks", ".docs.parquet"])
+@pytest.mark.parametrize("more", [1, 7, 8])
+def test_a_file_that_grew_is_found(root: Path, suffix: str, more: int) -> None:
+    path = root / f"train/shard-00001{suffix}"
+    path.write_bytes(path.read_bytes() + bytes(more))
+    faults = verify(root).faults
+    assert faults and all("shard-00001" in fault for fault in faults)
+
+
+def test_every_file_is_named_with_the_sum_that_covers_it_or_as_unlisted(root: Path) -> None:
+    (root / "notes.txt").write_text("mine")
+    (root / "train/.pack-8.gmi.lock").touch()
+    gm.index(gm.open(root), seq_len=8)
+    verdict = verify(root)
+    files = [path for path in root.rglob("*") if path.is_file() and not path.name.startswith(".")]
+    assert verdict.faults == [] and verdict.unlisted == ["notes.txt"]
+    assert sum(int(row["files"]) for row in verdict.covered.values()) == len(files) - 1
+    assert sum(int(row["bytes"]) for row in verdict.covered.values()) == sum(f.stat().st_size for f in files) - 4
+    assert {kind: row["by"] for kind, row in verdict.covered.items()} == {
+        ".bin": "xxh3-64 of each MiB in .sum",
+        **dict.fromkeys((".sum", ".idx", ".ids", ".blocks"), "xxh3-128 in the manifest"),
+        ".docs.parquet": "xxh3-128 in sums.json",
+        ".gmi": "its own sums",
+        **dict.fromkeys(("manifest.json", "sums.json"), "its own sum"),
+    }
+    assert set(verify(root / "val").covered) == {".bin", ".sum", ".idx", ".ids", ".blocks", ".docs.parquet"}
+
+
+def test_a_damaged_list_of_sums_and_a_damaged_pack_index_are_faults(root: Path) -> None:
+    path = gm.index(gm.open(root), seq_len=8)
+    flip(path, path.stat().st_size - 9)
+    assert [fault for fault in verify(root).faults if "pack-8.gmi is damaged" in fault] == verify(root).faults != []
+    path.unlink()
+    flip(root / "sums.json", 60)
+    assert ["sums.json is damaged" in fault for fault in verify(root).faults] == [True]
+    (root / "sums.json").unlink()
+    assert ["sums.json is missing" in fault for fault in verify(root).faults] == [True]
+
+
+@pytest.mark.parametrize("suffix", [".bin", ".idx", ".docs.parquet", ".ids", ".sum", ".blocks"])
 def test_a_missing_file_is_found_and_named(root: Path, suffix: str) -> None:
     (root / f"train/shard-00002{suffix}").unlink()
     faults = verify(root).faults

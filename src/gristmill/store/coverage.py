@@ -33,7 +33,7 @@ class Coverage:
 
     def add_shard(self, path: str, entry: ShardEntry, listing: Listing) -> None:
         """The files of one shard, by the sums that its store has."""
-        packed, name = bool(entry.compressed_bytes), beside(entry.path, DOCS_SUFFIX)
+        packed, documents = bool(entry.compressed_bytes), Path(beside(path, DOCS_SUFFIX))
         tokens = "xxh3-64 of each MiB in .sum"
         in_manifest = "xxh3-128 in the manifest"
         self.add(path, ".bin.zst" if packed else ".bin", in_manifest if entry.compressed_checksum else tokens)
@@ -43,9 +43,8 @@ class Coverage:
         self.add(beside(path, IDS_SUFFIX), IDS_SUFFIX, by)
         if entry.blocks_checksum:
             self.add(beside(path, BLOCKS_SUFFIX), BLOCKS_SUFFIX, in_manifest)
-        known = name in listing or entry.path.startswith("..")
-        by = f"xxh3-128 in {SUMS}" if known else "xxh3-128 of its rows"
-        self.add(beside(path, DOCS_SUFFIX), DOCS_SUFFIX, by)
+        listed = f"{documents.parent.name}/{documents.name}" in listing
+        self.add(documents, DOCS_SUFFIX, f"xxh3-128 in {SUMS}" if listed else "xxh3-128 of its rows")
 
     def unlisted(self, folder: Path) -> list[str]:
         """Files that no sum covers, by their place in the store; hidden ones are locks and work in progress."""

@@ -79,18 +79,23 @@ class SeekableWriter:
 
 def frame_offsets(data: npt.NDArray[np.uint8], tokens: int, itemsize: int, name: str) -> Ints:
     """Where the frames of a whole file begin, and where the last one ends; the table must fit file and tokens."""
-    whole, rest = divmod(tokens, FRAME_TOKENS)
-    sizes = np.array([FRAME_TOKENS] * whole + [rest] * (rest > 0), dtype=np.int64) * itemsize
-    at = len(data) - _FOOT - _ENTRY * len(sizes) - _HEAD
-    head = _SKIPPABLE + (_ENTRY * len(sizes) + _FOOT).to_bytes(4, "little")
-    foot = len(sizes).to_bytes(4, "little") + b"\0" + _SEEKABLE
-    if at < 0 or data[at : at + _HEAD].tobytes() != head or data[-_FOOT:].tobytes() != foot:
-        raise StoreError(f"{name} does not end with the seek table of {len(sizes):,} frames: {_REMEDY}")
+    count = -(-tokens // FRAME_TOKENS)
+    at = len(data) - _FOOT - _ENTRY * count - _HEAD
+    if at < 0 or not _is_table(data[at:], count):
+        raise StoreError(f"{name} does not end with the seek table of {count:,} frames: {_REMEDY}")
+    sizes = np.minimum(tokens - np.arange(count) * FRAME_TOKENS, FRAME_TOKENS) * itemsize
     table = np.frombuffer(data[at + _HEAD : -_FOOT].tobytes(), "<u4").reshape(-1, 2).astype(np.int64)
     offsets = np.append(0, np.cumsum(table[:, 0]))
     if (table[:, 1] != sizes).any() or offsets[-1] != at:
         raise StoreError(f"{name} has a seek table that does not describe its frames: {_REMEDY}")
     return offsets
+
+
+def _is_table(data: npt.NDArray[np.uint8], count: int) -> bool:
+    """Whether bytes begin and end as the table of `count` frames does."""
+    head = _SKIPPABLE + (_ENTRY * count + _FOOT).to_bytes(4, "little")
+    foot = count.to_bytes(4, "little") + b"\0" + _SEEKABLE
+    return data[:_HEAD].tobytes() == head and data[-_FOOT:].tobytes() == foot
 
 
 _REMEDY = "it was cut off or damaged; restore it or make the store again."

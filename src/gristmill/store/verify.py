@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import io
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -66,7 +65,7 @@ class Verdict:
 def verify(path: PathLike, *, progress: Shown = None) -> Verdict:
     """Check every byte, count and boundary of a store, or of one split: faults are listed, not raised."""
     root, splits = _target(as_path("path", path))
-    job = _Verification(root, load_manifest(root), read_sums(root))
+    job = _Verification(root, load_manifest(root))
     with shown(progress) as told:
         job.check_shards(splits, told)
     for split in splits:
@@ -80,22 +79,32 @@ def verify(path: PathLike, *, progress: Shown = None) -> Verdict:
 class _Verification:
     """One look at a whole store."""
 
-    def __init__(self, root: Path, manifest: Manifest, listing: Listing) -> None:
-        self.root, self.manifest, self.listing = root, manifest, listing
+    def __init__(self, root: Path, manifest: Manifest) -> None:
+        self.root, self.manifest = root, manifest
         self.coverage = Coverage(root)
         self.verdict = Verdict(covered=self.coverage.kinds)
+        self._listings: dict[Path, Listing] = {}
+
+    def _listing(self, root: Path) -> Listing:
+        """What a store, this one or one that it joins, lists; nothing, and a fault, where that is damaged."""
+        place = root.resolve()
+        if place not in self._listings:
+            self._listings[place] = {}
+            try:
+                self._listings[place] = read_sums(root)
+            except StoreError as error:
+                self.verdict.faults.append(str(error))
+        return self._listings[place]
 
     def check_shards(self, splits: tuple[str, ...], progress: Progress) -> None:
         """Every shard with all that lies beside it."""
         entries = [entry for split in splits for entry in self.manifest.splits.get(split, [])]
         itemsize, verdict = np.dtype(self.manifest.dtype).itemsize, self.verdict
         progress.start("verifying", itemsize * sum(entry.tokens for entry in entries))
-        listings = functools.cache(read_sums)
         for entry in entries:
-            path = str(self.root / entry.path)
-            self.coverage.add_shard(path, entry, self.listing)
-            home = Path(path).parents[1].resolve()
-            listing = self.listing if home == self.root.resolve() else listings(home)
+            path = self.root / entry.path
+            listing = self._listing(path.parents[1])
+            self.coverage.add_shard(str(path), entry, listing)
             verdict.faults += _shard_faults(self.root, entry, self.manifest, listing)
             verdict.shards += 1
             verdict.tokens += entry.tokens
@@ -118,9 +127,11 @@ class _Verification:
         summed = any(entry.blocks_checksum for entries in self.manifest.splits.values() for entry in entries)
         if summed and not (self.root / SUMS).exists():
             self.verdict.faults.append(f"{SUMS} is missing: restore it, or make the store again.")
-        for name in (name for name in LISTED if name in self.listing):
-            self._try(name, f"xxh3-128 in {SUMS}", lambda path: check_listed(path, path.name, self.listing))
-        for name in (name for name in (MANIFEST, SUMS, _RUN) if (self.root / name).exists()):
+        listing = self._listing(self.root)
+        for name in (name for name in LISTED if name in listing):
+            self._try(name, f"xxh3-128 in {SUMS}", lambda path: check_listed(path, path.name, listing))
+        self.coverage.add(self.root / SUMS, SUMS, "its own sum")
+        for name in (name for name in (MANIFEST, _RUN) if (self.root / name).exists()):
             self._try(name, "its own sum", lambda path: _check_sealed(path, summed))
 
     def _try(self, name: str, by: str, check: Callable[[Path], None]) -> None:
@@ -236,8 +247,9 @@ def _boundary_faults(entry: ShardEntry, eos_at: Ints, lengths: Ints) -> list[str
 def _row_faults(path: str, entry: ShardEntry, lengths: Ints, listing: Listing) -> list[str]:
     import pyarrow.parquet as pq
 
-    check_listed(beside(path, DOCS_SUFFIX), f"{Path(path).parent.name}/{Path(beside(path, DOCS_SUFFIX)).name}", listing)
-    table = pq.read_table(beside(path, DOCS_SUFFIX))
+    documents = Path(beside(path, DOCS_SUFFIX))
+    check_listed(documents, f"{documents.parent.name}/{documents.name}", listing)
+    table = pq.read_table(documents)
     faults = []
     if rows_checksum(table) != entry.rows_checksum:
         faults.append(f"{entry.path}: the rows of {DOCS_SUFFIX} differ from the manifest")
