@@ -86,7 +86,7 @@ def _run_export(chosen: argparse.Namespace) -> None:
     from gristmill.store.export import export_store
 
     with progress_bar(chosen) as bar:
-        report = export_store(Path(chosen.path), chosen.to, Path(chosen.out), overwrite=chosen.overwrite)
+        report = export_store(chosen.path, chosen.to, chosen.out, overwrite=chosen.overwrite, progress=bar)
     show_exchange(report, chosen.json, bar)
 
 

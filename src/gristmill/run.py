@@ -101,6 +101,7 @@ def _prepare(recipe: Recipe, overwrite: bool, progress: Progress, options: RunOp
     folders = RunFolders.of(recipe, options.work, options.save_index)
     folders.look(overwrite)
     check_ready(recipe, Path(options.work or root / WORK), options.save_index)
+    progress.start("getting ready", 0)
     files = _inputs(root, recipe, progress)
     units = cut_units(files, {source.name: source.layout for source in recipe.sources})
     began = time.time()
@@ -159,6 +160,7 @@ def _dry_run(recipe: Recipe, sample: int, progress: Progress, options: RunOption
     from gristmill.tokenize.tokenizer import load_tokenizer
 
     check_ready(recipe, Path(options.work or Path(recipe.out) / WORK), options.save_index)
+    progress.start("looking at a sample", 0)
     files = _inputs(Path(recipe.out), recipe, progress)
     units = cut_units(files, {source.name: source.layout for source in recipe.sources})
     tokenizer = load_tokenizer(recipe.tokenizer, eos=recipe.eos)
@@ -353,14 +355,13 @@ def import_tokens(
     from gristmill.tokenize.tokenizer import load_tokenizer
 
     loaded = load_tokenizer(as_text("tokenizer", tokenizer, "the tokenizer that made the tokens"), eos=eos)
-    if loaded.note:
-        with shown(progress) as told:
-            told.note(loaded.note)
     named = {"name": Path(loaded.name).name, "fingerprint": loaded.fingerprint}
-    with tempfile.TemporaryDirectory(prefix="gristmill-") as folder:
+    with shown(progress) as told, tempfile.TemporaryDirectory(prefix="gristmill-") as folder:
+        if loaded.note:
+            told.note(loaded.note)
         kept = Path(folder) / TOKENIZER
         kept.write_text(loaded.to_json(), encoding="utf-8")
         return import_store(
             paths, out, eos=loaded.eos, vocab_size=loaded.vocab_size, dtype=dtype, tokenizer=named,
-            tokenizer_json=kept, split=split, boundaries=boundaries, overwrite=overwrite,
+            tokenizer_json=kept, split=split, boundaries=boundaries, overwrite=overwrite, progress=told,
         )  # fmt: skip

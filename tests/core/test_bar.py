@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from gristmill.core.bar import Bar
+from gristmill.core.sizes import mega
 
 WORK = """
 from gristmill.core.bar import Bar
@@ -59,6 +60,12 @@ def test_a_terminal_of_80_columns_gets_a_bar_in_megabytes_on_one_line() -> None:
     lines = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", shown.decode()).replace("\r", "\n").splitlines()
     assert any("reading and filtering" in line and "12.0 of 48.0 MB" in line for line in lines), lines
     assert max(map(len, lines)) <= 80
+
+
+def test_small_sizes_are_figures_too() -> None:
+    assert [mega(size) for size in (0, 999, 1000, 12_345, 949_999, 1_500_000, 12_345_678_901)] == [
+        "0", "<0.001", "0.001", "0.012", "0.95", "1.5", "12,345.7"
+    ]  # fmt: skip
 
 
 def test_a_command_closes_by_the_bytes_that_its_first_work_read() -> None:

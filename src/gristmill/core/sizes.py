@@ -34,5 +34,7 @@ def megabytes(size: int) -> str:
 
 
 def mega(size: float) -> str:
-    """Millions with a decimal; below one, two digits that say something."""
+    """Millions with a decimal; below one, two digits that say something; below a thousandth, no digits."""
+    if 0 < size < _MEGA / 1000:
+        return "<0.001"
     return f"{size / _MEGA:,.1f}" if size >= 0.95 * _MEGA else f"{size / _MEGA:.2g}"

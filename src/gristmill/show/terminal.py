@@ -99,10 +99,10 @@ def _cell(value: Any) -> str:
 
 
 def _is_figure(value: Any) -> bool:
-    """Numbers, and text that is one: `12.5`, `99%`, nothing."""
+    """Numbers, and text that is one: `12.5`, `99%`, `<0.001`, nothing."""
     if isinstance(value, bool) or value is None:
         return False
-    return not isinstance(value, str) or not value.rstrip("%").replace(",", "").replace(".", "").strip("0123456789")
+    return not isinstance(value, str) or not value.strip("<%").replace(",", "").replace(".", "").strip("0123456789")
 
 
 def _joined(texts: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:

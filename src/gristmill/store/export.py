@@ -16,6 +16,7 @@ import numpy as np
 
 from gristmill.core.addresses import refuse_address
 from gristmill.core.errors import ConfigError, StoreError, did_you_mean
+from gristmill.core.progress import Progress, Shown, shown
 from gristmill.store.exchange import refuse_inside, store_splits
 from gristmill.store.format import DOCS_SUFFIX, SUM_BLOCK, block_sums
 from gristmill.store.manifest import SPLITS, Manifest, load_manifest
@@ -52,10 +53,17 @@ class _Job:
     manifest: Manifest
     splits: dict[str, Store]
     out: Outbox
+    progress: Progress
 
     def shards(self) -> Iterator[tuple[str, Store, int]]:
-        """Every (split, store, shard)."""
-        return ((split, store, i) for split, store in self.splits.items() for i in range(store.num_shards))
+        """Every (split, store, shard); whoever asks for the next has done with the last."""
+        return ((split, store, shard) for split, store in self.splits.items() for shard in self.shards_of(store))
+
+    def shards_of(self, store: Store) -> Iterator[int]:
+        """The shards of one split."""
+        for shard in range(store.num_shards):
+            yield shard
+            self.progress.advance(int(store.files.tokens[shard]) * store.dtype.itemsize)
 
 
 @dataclass(frozen=True)
@@ -67,7 +75,9 @@ class _Format:
     check: Callable[[_Job], None] = lambda job: None
 
 
-def export_store(path: PathLike, to: str, out: PathLike, *, overwrite: bool = False) -> ExportReport:
+def export_store(
+    path: PathLike, to: str, out: PathLike, *, overwrite: bool = False, progress: Shown = None
+) -> ExportReport:
     """Lay a store (or one split of it) out for `to`: megatron, olmo, nanogpt, llmc, npy or sharded-bin."""
     if to not in FORMATS:
         raise ConfigError(f'to="{to}" is no format that is known{did_you_mean(to, FORMATS)}.', arguments="to")
@@ -81,10 +91,12 @@ def export_store(path: PathLike, to: str, out: PathLike, *, overwrite: bool = Fa
         raise ConfigError(f"{path} has no shards to export.")
     manifest = load_manifest(root)
     about = {"command": f"export --to {to}", "store": manifest.fingerprint, "splits": list(filled)}
-    job = _Job(root.name, manifest, filled, Outbox(folder, about))
-    FORMATS[to].check(job)
-    with job.out.filling(overwrite):
-        FORMATS[to].write(job)
+    with shown(progress) as told:
+        job = _Job(root.name, manifest, filled, Outbox(folder, about), told)
+        FORMATS[to].check(job)
+        with job.out.filling(overwrite):
+            told.start(f"exporting to {to}", sum(store.num_tokens * store.dtype.itemsize for store in filled.values()))
+            FORMATS[to].write(job)
     notes = [*FORMATS[to].notes(job), *_compression_notes(job)]
     return ExportReport(to, str(folder), job.out.linked, job.out.copied, notes)
 
@@ -234,10 +246,11 @@ packed = NumpyPackedFSLDatasetConfig(
 def _write_nanogpt(job: _Job) -> None:
     for split, store in job.splits.items():
         if store.num_shards == 1:
-            _place_tokens(job, store, 0, f"{split}.bin")
+            for shard in job.shards_of(store):
+                _place_tokens(job, store, shard, f"{split}.bin")
             continue
         with job.out.write(f"{split}.bin") as file:
-            for shard in range(store.num_shards):
+            for shard in job.shards_of(store):
                 _copy_tokens(store, shard, file)
 
 

@@ -19,6 +19,7 @@ from gristmill.core.addresses import refuse_address
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.hashing import hash64
 from gristmill.core.paths import write_atomic
+from gristmill.core.progress import Progress, Shown, shown
 from gristmill.core.version import version
 from gristmill.store.exchange import link
 from gristmill.store.files import Ints, sampled_checksum
@@ -66,6 +67,7 @@ def import_store(
     split: str = "train",
     boundaries: str = "auto",
     overwrite: bool = False,
+    progress: Shown = None,
 ) -> ImportReport:
     """Make a store of files that `gristmill.open` opens: one shard a file; a mapping gives both splits at once.
 
@@ -84,17 +86,26 @@ def import_store(
     stores = _opened(paths, split, dtype, eos)
     _refuse_own_files(root, stores)
     job = _Import(root, eos, vocab_size)
-    with StoreFolder(root, "import").making(overwrite) as making:
+    with shown(progress) as told, StoreFolder(root, "import").making(overwrite) as making:
+        told.start("importing", sum(_size(store) for files in stores.values() for store in files))
         making.will_write(shard_name(name, i, "none") for name in stores for i in range(len(stores[name])))
-        splits = {
-            name: job.add_split(name, (read_foreign(store, eos, boundaries) for store in stores.get(name, [])))
-            for name in SPLITS
-        }
+        splits = {name: job.add_split(name, _read(stores.get(name, []), eos, boundaries, told)) for name in SPLITS}
         if tokenizer_json is not None:
             write_atomic(root / TOKENIZER, Path(tokenizer_json).read_bytes())
         recipe = {"import": {"files": _fingerprints(stores), "boundaries": boundaries}}
         making.finish(job.manifest(splits, named, recipe))
     return job.finish(stores)
+
+
+def _read(stores: Sequence[Store], eos: int, boundaries: str, progress: Progress) -> Iterator[ForeignFile]:
+    """Each file; whoever asks for the next has done with the last."""
+    for store in stores:
+        yield read_foreign(store, eos, boundaries)
+        progress.advance(_size(store))
+
+
+def _size(store: Store) -> int:
+    return store.num_tokens * store.dtype.itemsize
 
 
 def _opened(paths: Paths | Mapping[str, Paths], given: str, dtype: str | None, eos: int) -> dict[str, list[Store]]:
