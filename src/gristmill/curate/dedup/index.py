@@ -45,7 +45,7 @@ from gristmill.curate.documents import Ints
 from gristmill.engine.base import Engine
 from gristmill.store.files import sampled_checksum
 
-VERSION = 1
+VERSION = 2
 INDEX = "index.json"
 INDEX_UNIT = -(1 << 30)
 _FIRST = np.iinfo(np.int64).min
