@@ -168,6 +168,8 @@ def python_rows(batch: pa.RecordBatch) -> list[Row]:
 def numpy_rows(batch: pa.RecordBatch) -> list[Row]:
     """Rows in which numbers and lists of numbers without nulls are read-only views of the file."""
     names = batch.schema.names
+    if not names:
+        return [{} for _ in range(len(batch))]
     return [dict(zip(names, row, strict=True)) for row in zip(*map(_numpy_values, batch.columns), strict=True)]
 
 

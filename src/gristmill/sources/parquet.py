@@ -25,13 +25,21 @@ def cut_row_groups(file: InputFile, format: Format, size: int, unit_bytes: int) 
     if packing_of(file.path):
         return [Part(file, size=size)]
     with _opened(file) as (parquet, _):
-        sizes = [_group_bytes(parquet, group) for group in range(parquet.num_row_groups)]
+        every = list(range(len(parquet.schema)))
+        groups = [_chunks(parquet, group, every) for group in range(parquet.num_row_groups)]
+        sizes = [sum(chunk.total_compressed_size for chunk in chunks) for chunks in groups]
     return parts_from(file, run_edges(sizes, unit_bytes), size)
 
 
-def _group_bytes(parquet: Any, group: int) -> int:
-    columns = parquet.metadata.row_group(group)
-    return sum(columns.column(i).total_compressed_size for i in range(columns.num_columns))
+def _chunks(parquet: Any, group: int, columns: list[int]) -> list[Any]:
+    """What the footer tells of columns in a row group.
+
+    Reading no rows of them first makes damage an error: to ask for a damaged one at once would end the process.
+    """
+    for _ in parquet.reader.iter_batches(0, [group], column_indices=columns, use_threads=False):
+        break
+    found = parquet.metadata.row_group(group)
+    return [found.column(i) for i in columns]
 
 
 def read_parquet(part: Part, format: Format, mishaps: Mishaps) -> Iterator[pa.RecordBatch]:
@@ -39,12 +47,26 @@ def read_parquet(part: Part, format: Format, mishaps: Mishaps) -> Iterator[pa.Re
     with _opened(part.file) as (parquet, source):
         columns = wanted(parquet.schema_arrow, format, part)
         names = [".".join(path) for path in columns.values()]
-        row = sum(parquet.metadata.row_group(group).num_rows for group in range(part.start))
+        row = sum(_rows(parquet, group) for group in range(part.start))
         for group in range(parquet.num_row_groups)[part.start : part.stop]:
-            rows = rows_at_once(source, parquet.metadata.row_group(group), names, part.file, _ROWS)
-            for table in _gathered(parquet.iter_batches(rows, [group], names, use_threads=False)):
+            end = row + _rows(parquet, group)
+            for table in _read_group(parquet, source, group, names, part.file):
                 yield from table_documents(part, format, table, columns, row, mishaps)
                 row += len(table)
+            if row != end:
+                raise ValueError(f"row group {group:,} has {row - end:+,} rows")
+
+
+def _rows(parquet: Any, group: int) -> int:
+    return int(parquet.metadata.row_group(group).num_rows)
+
+
+def _read_group(parquet: Any, source: Any, group: int, names: list[str], file: InputFile) -> Iterator[pa.RecordBatch]:
+    """The rows of a row group, so many at once as can be held."""
+    paths = [parquet.schema.column(i).path for i in range(len(parquet.schema))]
+    columns = [i for i, path in enumerate(paths) if any(f"{path}.".startswith(f"{name}.") for name in names)]
+    rows = rows_at_once(source, _chunks(parquet, group, columns), _rows(parquet, group), file, _ROWS)
+    return _gathered(parquet.iter_batches(rows, [group], names, use_threads=False))
 
 
 def _gathered(tables: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -32,16 +32,10 @@ class _Page:
     values: int
 
 
-def rows_at_once(source: Any, group: Any, columns: Sequence[str], file: InputFile, most: int) -> int:
-    """Rows of a group, `most` or fewer, that can be held for each of the columns."""
-    chunks = [group.column(i) for i in range(group.num_columns)]
-    chosen = [chunk for chunk in chunks if _is_wanted(chunk.path_in_schema, columns)]
-    return min([most, *(_rows(_checked(source, chunk, file), chunk.num_values / max(group.num_rows, 1), most)
-                        for chunk in chosen)])  # fmt: skip
-
-
-def _is_wanted(path: str, columns: Sequence[str]) -> bool:
-    return any(path == name or path.startswith(f"{name}.") for name in columns)
+def rows_at_once(source: Any, chunks: Sequence[Any], rows: int, file: InputFile, most: int) -> int:
+    """Rows, `most` or fewer, that can be held for each of a row group's columns, which has `rows` in all."""
+    return min([most, *(_rows(_checked(source, chunk, file), chunk.num_values / max(rows, 1), most)
+                        for chunk in chunks)])  # fmt: skip
 
 
 def _checked(source: Any, chunk: Any, file: InputFile) -> list[_Page]:
