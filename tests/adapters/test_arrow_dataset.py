@@ -87,6 +87,14 @@ def test_shuffle_moves_files_and_if_asked_rows(dataset: ArrowIterableDataset) ->
     assert ids(dataset.shuffle(1, rows=True)) == by_row != ids(dataset.shuffle(2, rows=True))
 
 
+def test_a_set_in_one_file_is_shuffled_by_rows(dataset: ArrowIterableDataset) -> None:
+    one = few_rows(dataset, ROWS)
+    assert ids(one.shuffle(1)) == ids(one.shuffle(1, rows=True)) != ids(one)
+    assert sorted(ids(one.shuffle(1))) == ids(one) == ids(one.shuffle(1, rows=False))
+    parts = ArrowIterableDataset(dataset._files, [Piece(1, 0, 40), Piece(1, 40, 50)])
+    assert sum(later == earlier + 1 for earlier, later in itertools.pairwise(ids(parts.shuffle(1)))) < 10
+
+
 def test_the_order_of_a_seed_never_changes(dataset: ArrowIterableDataset) -> None:
     assert ids(dataset.shuffle(7, rows=True))[:6] == GOLDEN
 
@@ -130,7 +138,7 @@ def test_map_and_filter_do_what_datasets_does(dataset: ArrowIterableDataset) -> 
     assert list(ours) == list(theirs.filter(even).map(split, batched=True, batch_size=16, remove_columns=names))
     assert len(dataset.map(count)) == len(dataset)
     for unknown in (ours, dataset.filter(even)):
-        with pytest.raises(TypeError, match="known only by reading"):
+        with pytest.raises(TypeError, match=r"known only by reading them all: count them by sum"):
             len(unknown)
 
 

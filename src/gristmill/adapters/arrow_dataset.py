@@ -124,8 +124,12 @@ class ArrowIterableDataset:
         new._restart()
         return new
 
-    def shuffle(self, seed: int, rows: bool = False) -> ArrowIterableDataset:
-        """The files in another order, and with `rows` the rows inside each of them: computed, nothing is buffered."""
+    def shuffle(self, seed: int, rows: bool | None = None) -> ArrowIterableDataset:
+        """The files in another order, and with `rows` the rows inside each of them: computed, nothing is buffered.
+
+        Without `rows`, those of a data set that lies in a single file are shuffled: there is nothing else to move.
+        """
+        rows = len({piece.file for piece in self._pieces}) == 1 if rows is None else rows
         words = f"shuffle({seed}, rows={rows})"
         return self._changed(_pieces=shuffle_pieces(self._pieces, seed, rows), _order=(*self._order, words))
 
@@ -166,7 +170,10 @@ class ArrowIterableDataset:
     def __len__(self) -> int:
         """Rows of this data set; TypeError where a filter or a batched map decides it."""
         if any(not isinstance(step, Map) or isinstance(step, BatchedMap) for step in self._steps):
-            raise TypeError("the number of rows after filter or a batched map is known only by reading them all")
+            raise TypeError(
+                "The number of rows after filter or a batched map is known only by reading them all: count them by "
+                "sum(1 for _ in dataset), or take the len() of the data set before that step."
+            )
         return sum(piece.length for piece in self._pieces)
 
     def __iter__(self) -> Iterator[Row]:
