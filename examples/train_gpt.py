@@ -35,6 +35,7 @@ from torch.nn.parallel import DistributedDataParallel
 import gristmill as gm
 from gristmill.adapters.random_windows import GPTDataLoader
 from gristmill.adapters.torch import TorchLoader, data_parallel_rank
+from gristmill.cli_options import DashedParser
 from gristmill.core.errors import did_you_mean
 from gristmill.core.hashing import derive_key, hash64
 from gristmill.core.options import check_keys
@@ -73,8 +74,8 @@ class Config:
     seq_len: int = setting("tokens of a row, and positions of the model", 256)
     batch_size: int = setting("rows of a step, on all ranks together", 16)
     grad_accum: int = setting("parts in which a rank computes its rows, to save memory", 1)
-    max_iters: int = setting("steps of the run, and of its learning rate schedule", 1000)
-    warmup_iters: int = setting("steps in which the learning rate rises", 50)
+    steps: int = setting("steps of the run, and of its learning rate schedule", 1000)
+    warmup_steps: int = setting("steps in which the learning rate rises", 50)
     lr_floor: float = setting("the learning rate at the end, as a share of the highest", 0.1)
     weight_decay: float = setting("of matrices; biases and norms have none", 0.1)
     beta1: float = setting("AdamW's", 0.9)
@@ -82,7 +83,7 @@ class Config:
     grad_clip: float = setting("longest gradient, by its norm, 0 for no limit", 1.0)
     seed: int = setting("of the model's first weights, the order of rows and dropout", 0)
     eval_interval: int = setting("steps between evaluations, 0 for none", 100)
-    eval_batches: int = setting("batches of an evaluation at most, of each store", 20)
+    eval_batches: int = setting("batches of an evaluation at most, of each store, 0 for none", 20)
     log_interval: int = setting("steps between lines of output", 10)
     save_interval: int = setting("steps between checkpoints", 100)
     keep: int = setting("checkpoints to keep", 2)
@@ -93,10 +94,11 @@ class Config:
     deterministic: bool = setting("repeat runs to the last bit on CUDA too, where it is slower", False)
 
     def __post_init__(self) -> None:
-        positive = ("n_layer", "n_head", "n_embd", "seq_len", "batch_size", "grad_accum", "max_iters", "eval_batches")
+        positive = ("n_layer", "n_head", "n_embd", "seq_len", "batch_size", "grad_accum", "steps")
         for name in (*positive, "log_interval", "save_interval", "keep"):
             self._require(name, getattr(self, name) >= 1, "at least 1")
-        for name in ("warmup_iters", "eval_interval", "learning_rate", "weight_decay", "lr_floor", "grad_clip"):
+        amounts = ("learning_rate", "weight_decay", "lr_floor", "grad_clip")
+        for name in ("warmup_steps", "eval_interval", "eval_batches", *amounts):
             self._require(name, getattr(self, name) >= 0, "at least 0")
         for name in ("dropout", "val_fraction", "beta1", "beta2"):
             self._require(name, 0 <= getattr(self, name) < 1, "at least 0 and below 1")
@@ -108,24 +110,27 @@ class Config:
         if not holds:
             raise gm.ConfigError(f"{name} must be {what}, not {getattr(self, name)}.")
 
+    @property
+    def evaluates(self) -> bool:
+        return bool(self.eval_interval and self.eval_batches)
+
     def lr(self, step: int) -> float:
-        """Linear warm-up, then half a cosine down to the floor at max_iters."""
-        if step < self.warmup_iters:
-            return self.learning_rate * (step + 1) / self.warmup_iters
-        done = min(1.0, (step - self.warmup_iters) / max(1, self.max_iters - self.warmup_iters))
+        """Linear warm-up, then half a cosine down to the floor at steps."""
+        if step < self.warmup_steps:
+            return self.learning_rate * (step + 1) / self.warmup_steps
+        done = min(1.0, (step - self.warmup_steps) / max(1, self.steps - self.warmup_steps))
         return self.learning_rate * (self.lr_floor + (1 - self.lr_floor) * (1 + math.cos(math.pi * done)) / 2)
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
-    usage = "train_gpt.py (--dataset-dir DIR[=WEIGHT] ... | --input-file FILE) --out-dir DIR [options]"
-    parser = argparse.ArgumentParser(
-        usage=usage, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
-    )
+    usage = "train_gpt.py (--dataset-dir DIR[=WEIGHT] ... | --input-file FILE) [options]"
+    parser = DashedParser(usage=usage, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dataset-dir", nargs="+", metavar="DIR", help="a store, or several, each with its weight")
     parser.add_argument("--input-file", type=Path, help="a text in UTF-8, of which windows are drawn at random")
-    parser.add_argument("--out-dir", type=Path, required=True, help="checkpoints and log.jsonl go here")
+    parser.add_argument("--out-dir", type=Path, default=Path("runs/gpt"), help="checkpoints and log.jsonl: runs/gpt")
     parser.add_argument("--config-file", type=Path, help="YAML or JSON with any of the settings below")
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint of --out-dir")
+    parser.add_argument("--stop-at", type=int, metavar="STEP", help="save and stop at this step, to go on later")
     parser.add_argument("--sample", type=int, default=0, metavar="N", help="write N tokens of text at the end")
     settings = parser.add_argument_group("settings")
     for field in dataclasses.fields(Config):
@@ -267,11 +272,11 @@ class StoreData:
         self.tokenizer = common_tokenizer(folders)
         stores = {name: gm.open(folder / "train") for name, folder in folders.items()}
         size: dict[str, Any] = {"seq_len": config.seq_len, "batch_size": config.batch_size, "seed": config.seed}
-        self.loader = TorchLoader(gm.Plan(stores, weights, **size, steps=config.max_iters), keys=("labels",))
+        self.loader = TorchLoader(gm.Plan(stores, weights, **size, steps=config.steps), keys=("labels",))
         self._batches = iter(self.loader)
         self.decode = next(iter(stores.values())).decode
         self._eval_batches = config.eval_batches
-        vals = {name: gm.open(folder / "val") for name, folder in folders.items() if config.eval_interval}
+        vals = {name: gm.open(folder / "val") for name, folder in folders.items() if config.evaluates}
         self.val_names = [name for name, val in vals.items() if val.num_tokens >= config.seq_len]
         plans = [gm.Plan({name: vals[name]}, **size, options=PASS) for name in self.val_names]
         self._val = [TorchLoader(plan, keys=("labels",), threads=0) for plan in plans]
@@ -311,7 +316,7 @@ class TextData:
         rows = config.batch_size // data_parallel_rank()[1]
         self.loader = GPTDataLoader({**wanted, "batch_size": rows}, tokenizer)
         self.loader.prepare_data(text)
-        batches = config.eval_batches if config.eval_interval and config.val_fraction else 0
+        batches = config.eval_batches if config.evaluates and config.val_fraction else 0
         self._val = [self.loader.get_batch("val") for _ in range(batches)]
         self.val_names = [path.name] if batches else []
 
@@ -482,7 +487,7 @@ class Log:
             for at, loss, row in zip(steps, losses, rows, strict=True)
         )
         self.say(
-            f"step {step:,}/{config.max_iters:,}  loss {losses[-1]:.4f}  lr {config.lr(step - 1):.2e}  "
+            f"step {step:,}/{config.steps:,}  loss {losses[-1]:.4f}  lr {config.lr(step - 1):.2e}  "
             f"{self._tokens / seconds:,.0f} tokens/s  waited for data {self._waited / seconds:.1%}"
         )
         self._restart()
@@ -544,8 +549,8 @@ def check_checkpoint(state: dict[str, Any], config: Config, tokenizer: dict[str,
             raise gm.StateError(
                 f"The checkpoint's model has {name} {was}, this one {now}: give --{name.replace('_', '-')} {was}."
             )
-    if state["step"] > config.max_iters:
-        raise gm.StateError(f"The checkpoint is at step {state['step']:,}: give --max-iters of at least that.")
+    if state["step"] > config.steps:
+        raise gm.StateError(f"The checkpoint is at step {state['step']:,}: give --steps of at least that.")
 
 
 # --- Training
@@ -589,14 +594,15 @@ class Trainer:
                     f"note: {name} was {state['config'].get(name)} and is {now} from step {self.step + 1:,} on"
                 )
 
-    def run(self, signals: Signals) -> int:
-        """Train up to max_iters, or until a signal, whose number is returned."""
-        received = 0
-        while self.step < self.config.max_iters and not received:
+    def run(self, signals: Signals, stop_at: int | None) -> int:
+        """Train to the end of the run, to step `stop_at`, or until a signal, whose number is returned."""
+        received, end = 0, min(stop_at or self.config.steps, self.config.steps)
+        while self.step < end and not received:
             self._next_step()
             received = signals.agreed()
-            ended = self.step == self.config.max_iters
-            evaluates = self.config.eval_interval and (self._is_due(self.config.eval_interval) or ended)
+            ended = self.step == end
+            finished = self.step == self.config.steps
+            evaluates = self.config.evaluates and (self._is_due(self.config.eval_interval) or finished)
             saves = self._is_due(self.config.save_interval) or ended or received
             if evaluates or saves or self._is_due(self.config.log_interval):
                 self.log.flush(self.step, self.config)
@@ -691,10 +697,10 @@ def run(args: argparse.Namespace) -> int:
         torch.use_deterministic_algorithms(True)
     place = join_ranks(config)
     data = open_data(args, config)
-    if (config.eval_interval or args.sample) and not data.val_names:
+    if (config.evaluates or args.sample) and not data.val_names:
         raise gm.ConfigError(
             f"There is no val split with a row of {config.seq_len} tokens to evaluate on: prepare the store with "
-            "val_fraction above 0 (for a text, give --val-fraction), or say --eval-interval 0 and leave out --sample."
+            "val_fraction above 0 (for a text, give --val-fraction), or say --eval-batches 0 and leave out --sample."
         )
     trainer = Trainer(config, data, args.out_dir, place)
     begin(trainer, args.resume)
@@ -703,7 +709,7 @@ def run(args: argparse.Namespace) -> int:
         f"{config.model_name}: {parameters:,} parameters, {place.world_size} x {place.device.type}; "
         f"evaluated on {', '.join(data.val_names) or 'nothing'}"
     )
-    received = trainer.run(signals)
+    received = trainer.run(signals, args.stop_at)
     if received:
         trainer.log.say(
             f"stopped by {signal.Signals(received).name} and saved at step {trainer.step:,}: go on by --resume"

@@ -1,11 +1,11 @@
 """Trains a small Llama with Hugging Face's Trainer on a Gristmill store.
 
-    python examples/train_huggingface.py data/corpus --save-folder runs/hf
-    torchrun --nproc-per-node 2 examples/train_huggingface.py data/corpus --save-folder runs/hf
-    python examples/train_huggingface.py data/corpus --save-folder runs/hf --accumulate 2
+    python examples/train_huggingface.py --dataset-dir data/corpus
+    torchrun --nproc-per-node 2 examples/train_huggingface.py --dataset-dir data/corpus --resume
+    python examples/train_huggingface.py --dataset-dir data/corpus --resume --grad-accum 2 --eval-batches 0
 
-Stop it whenever you like and run it again, on as many ranks as you like: it goes on with the next batch after its last
-checkpoint. The batch of an update is the same, however ranks and accumulation split it.
+Stop it whenever you like and run the same command with --resume, on as many ranks as you like: it goes on with the next
+batch after its last checkpoint. The batch of an update is the same, however ranks and accumulation split it.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ import argparse
 import json
 import os
 import sys
-from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils.data import Subset
 from transformers import LlamaConfig, LlamaForCausalLM, TrainerCallback, TrainingArguments, set_seed
 from transformers.trainer_utils import get_last_checkpoint
 
 import gristmill as gm
+from flags import add_evaluation, add_store, check_resume, make_parser
 from gristmill.adapters.hf_trainer import CausalLMDataset, GristmillTrainer
 
 
@@ -37,42 +38,36 @@ class StopAt(TrainerCallback):
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("dataset_dir", type=Path, help="a store, as `gristmill prepare` writes it")
-    parser.add_argument("--save-folder", type=Path, required=True, help="checkpoints go here")
-    parser.add_argument("--steps", type=int, default=200, help="length of the run, and of its learning rate schedule")
-    parser.add_argument("--stop-at", type=int, help="save and stop at this step of the run, to go on later")
-    parser.add_argument("--save-every", type=int, default=50, help="steps between two checkpoints")
-    parser.add_argument("--sequence-length", type=int, default=128)
-    parser.add_argument("--batch-size", type=int, default=16, help="sequences of an update, over all ranks")
-    parser.add_argument("--accumulate", type=int, default=1, help="forwards and backwards of an update on each rank")
-    parser.add_argument("--hidden-size", type=int, default=128)
-    parser.add_argument("--layers", type=int, default=4)
-    parser.add_argument("--seed", type=int, default=0)
+    parser = make_parser(__doc__, out_dir="runs/hf")
+    add_store(parser)
+    add_evaluation(parser)
+    parser.add_argument("--grad-accum", type=int, default=1, help="forwards and backwards of an update on each rank")
     return parser.parse_args()
 
 
-def data_sets(args: argparse.Namespace) -> tuple[CausalLMDataset, CausalLMDataset]:
-    """(train, val): one pass each, the Trainer makes as many as its steps need."""
-    sizes = {"seq_len": args.sequence_length, "batch_size": args.batch_size, "seed": args.seed}
-    plan = gm.Plan({"corpus": gm.open(args.dataset_dir / "train")}, **sizes)
-    every_row = gm.PlanOptions(shuffle=False, drop_last=False)
-    val_plan = gm.Plan({"corpus": gm.open(args.dataset_dir / "val")}, **sizes, options=every_row)
-    return CausalLMDataset(plan), CausalLMDataset(val_plan)
+def data_sets(args: argparse.Namespace) -> tuple[CausalLMDataset, Subset[Any] | None]:
+    """(train, val): a pass, of which the Trainer makes as many as its steps need; the first rows of a pass over val."""
+    sizes = {"seq_len": args.seq_len, "batch_size": args.batch_size, "seed": args.seed}
+    train = CausalLMDataset(gm.Plan({"corpus": gm.open(args.dataset_dir / "train")}, **sizes))
+    if not args.eval_batches:
+        return train, None
+    val_store = gm.open(args.dataset_dir / "val")
+    val = CausalLMDataset(gm.Plan({"corpus": val_store}, **sizes, options=gm.PlanOptions(drop_last=False)))
+    return train, Subset(val, range(min(len(val), args.eval_batches * args.batch_size)))
 
 
 def training_arguments(args: argparse.Namespace) -> TrainingArguments:
     ranks = int(os.environ.get("WORLD_SIZE", "1"))  # set by torchrun
     return TrainingArguments(
-        str(args.save_folder),
-        per_device_train_batch_size=max(args.batch_size // (ranks * args.accumulate), 1),
-        gradient_accumulation_steps=args.accumulate,
+        str(args.out_dir),
+        per_device_train_batch_size=max(args.batch_size // (ranks * args.grad_accum), 1),
+        gradient_accumulation_steps=args.grad_accum,
         max_steps=args.steps,
-        learning_rate=1e-3,
+        learning_rate=args.learning_rate,
         lr_scheduler_type="cosine",
         warmup_steps=args.steps // 10,
         logging_steps=1,
-        save_steps=args.save_every,
+        save_steps=args.save_interval,
         save_total_limit=2,
         seed=args.seed,
         use_cpu=not torch.cuda.is_available(),
@@ -83,16 +78,18 @@ def training_arguments(args: argparse.Namespace) -> TrainingArguments:
 
 def main() -> None:
     args = arguments()
+    last = get_last_checkpoint(args.out_dir) if args.out_dir.exists() else None
+    check_resume(args, last is not None)
     train, val = data_sets(args)
     vocab_size = json.loads((args.dataset_dir / "manifest.json").read_text())["vocab_size"]
     set_seed(args.seed)
     config = LlamaConfig(
         vocab_size=vocab_size,
-        hidden_size=args.hidden_size,
-        intermediate_size=4 * args.hidden_size,
-        num_hidden_layers=args.layers,
+        hidden_size=args.n_embd,
+        intermediate_size=4 * args.n_embd,
+        num_hidden_layers=args.n_layer,
         num_attention_heads=4,
-        max_position_embeddings=args.sequence_length,
+        max_position_embeddings=args.seq_len,
     )
     # Where a run on other data has a Trainer.
     trainer = GristmillTrainer(
@@ -102,11 +99,11 @@ def main() -> None:
         eval_dataset=val,
         callbacks=[StopAt(args.stop_at)] if args.stop_at else [],
     )
-    last = get_last_checkpoint(args.save_folder) if args.save_folder.exists() else None
     trainer.train(resume_from_checkpoint=last)
-    loss = trainer.evaluate()["eval_loss"]
-    if trainer.is_world_process_zero():
-        print(f"step {trainer.state.global_step}: validation loss {loss:.4f}")
+    if val is not None:
+        loss = trainer.evaluate()["eval_loss"]
+        if trainer.is_world_process_zero():
+            print(f"step {trainer.state.global_step}: validation loss {loss:.4f}")
 
 
 if __name__ == "__main__":

@@ -1,17 +1,16 @@
 """Trains a small GPT with Lightning on a Gristmill store.
 
-    python examples/train_lightning.py data/corpus --save-folder runs/lightning
-    python examples/train_lightning.py data/corpus --save-folder runs/lightning --devices 2
+    python examples/train_lightning.py --dataset-dir data/corpus
+    python examples/train_lightning.py --dataset-dir data/corpus --devices 2 --resume
 
-Stop it whenever you like and run it again, on as many devices as you like: it goes on with the next batch after its
-last checkpoint.
+Stop it whenever you like and run the same command with --resume, on as many devices as you like: it goes on with the
+next batch after its last checkpoint.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,32 +18,24 @@ from typing import Any
 import lightning
 import torch
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
-from torch import nn
 from torch.nn import functional
 
 import gristmill as gm
+from flags import add_evaluation, add_store, check_resume, make_parser
 from gristmill.adapters.lightning import GristmillDataModule
+from small_gpt import SmallGPT, learning_rate_share
 
 
 class GPT(lightning.LightningModule):
-    """A pre-norm Transformer with learned positions, AdamW, warm-up and cosine."""
+    """The model with its loss, AdamW, warm-up and cosine."""
 
-    def __init__(self, vocab_size: int, sequence_length: int, d_model: int, layers: int, steps: int) -> None:
+    def __init__(self, vocab_size: int, args: argparse.Namespace) -> None:
         super().__init__()
-        self.steps = steps
-        self.tokens = nn.Embedding(vocab_size, d_model)
-        self.positions = nn.Embedding(sequence_length, d_model)
-        layer = nn.TransformerEncoderLayer(d_model, 4, 4 * d_model, 0.0, "gelu", batch_first=True, norm_first=True)
-        self.blocks = nn.TransformerEncoder(layer, layers, nn.LayerNorm(d_model), enable_nested_tensor=False)
-        self.head = nn.Linear(d_model, vocab_size, bias=False)
-        for embedding in (self.tokens, self.positions):
-            nn.init.normal_(embedding.weight, std=0.02)
+        self.highest, self.steps = args.learning_rate, args.steps
+        self.model = SmallGPT(vocab_size, args.seq_len, args.n_embd, args.n_layer)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        length = ids.shape[1]
-        mask = nn.Transformer.generate_square_subsequent_mask(length, device=ids.device)
-        x = self.tokens(ids) + self.positions(torch.arange(length, device=ids.device))
-        return self.head(self.blocks(x, mask, is_causal=True))
+        return self.model(ids)
 
     def training_step(self, batch: dict[str, torch.Tensor], _: int) -> torch.Tensor:
         logits = self(batch["input_ids"])
@@ -58,15 +49,9 @@ class GPT(lightning.LightningModule):
         self.log("val_loss", total / max(count, 1), batch_size=count, sync_dist=True, prog_bar=True)
 
     def configure_optimizers(self) -> Any:
-        optimizer = torch.optim.AdamW(self.parameters(), lr=1e-3)
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, self.learning_rate_at)
+        optimizer = torch.optim.AdamW(self.parameters(), lr=self.highest)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: learning_rate_share(step, self.steps))
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
-
-    def learning_rate_at(self, step: int) -> float:
-        """The share of the highest learning rate: a tenth of the run to warm up, then a cosine down to a tenth."""
-        warm_up = max(self.steps // 10, 1)
-        progress = min((step - warm_up) / max(self.steps - warm_up, 1), 1.0)
-        return (step + 1) / warm_up if step < warm_up else 0.55 + 0.45 * math.cos(math.pi * progress)
 
 
 class LossLog(Callback):
@@ -83,28 +68,23 @@ class LossLog(Callback):
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("dataset_dir", type=Path, help="a store, as `gristmill prepare` writes it")
-    parser.add_argument("--save-folder", type=Path, required=True, help="last.ckpt and losses.jsonl go here")
-    parser.add_argument("--steps", type=int, default=200, help="length of the run, and of its learning rate schedule")
-    parser.add_argument("--stop-at", type=int, help="save and stop at this step of the run, to go on later")
-    parser.add_argument("--save-every", type=int, default=50, help="steps between two checkpoints")
+    parser = make_parser(__doc__, out_dir="runs/lightning")
+    add_store(parser)
+    add_evaluation(parser)
     parser.add_argument("--devices", type=int, default=1, help="ranks, each with a process and a device of its own")
-    parser.add_argument("--sequence-length", type=int, default=128)
-    parser.add_argument("--batch-size", type=int, default=16, help="sequences of the global batch")
-    parser.add_argument("--d-model", type=int, default=128)
-    parser.add_argument("--layers", type=int, default=4)
-    parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args()
 
 
 def data_module(args: argparse.Namespace) -> GristmillDataModule:
     """The one thing that differs from a run on other data."""
-    sizes = {"seq_len": args.sequence_length, "batch_size": args.batch_size, "seed": args.seed}
+    sizes = {"seq_len": args.seq_len, "batch_size": args.batch_size, "seed": args.seed}
     plan = gm.Plan({"corpus": gm.open(args.dataset_dir / "train")}, **sizes)
-    every_row = gm.PlanOptions(shuffle=False, drop_last=False)
-    val_plan = gm.Plan({"corpus": gm.open(args.dataset_dir / "val")}, **sizes, options=every_row)
-    return GristmillDataModule(plan, val_plan, keys=("labels",))
+    if not args.eval_batches:
+        return GristmillDataModule(plan, keys=("labels",))
+    val = gm.open(args.dataset_dir / "val")
+    return GristmillDataModule(
+        plan, gm.Plan({"corpus": val}, **sizes, options=gm.PlanOptions(drop_last=False)), keys=("labels",)
+    )
 
 
 def main() -> None:
@@ -112,21 +92,23 @@ def main() -> None:
     data = data_module(args)
     vocab_size = json.loads((args.dataset_dir / "manifest.json").read_text())["vocab_size"]
     lightning.seed_everything(args.seed, verbose=False)
-    model = GPT(vocab_size, args.sequence_length, args.d_model, args.layers, args.steps)
+    model = GPT(vocab_size, args)
 
-    args.save_folder.mkdir(parents=True, exist_ok=True)
-    last = args.save_folder / "last.ckpt"
-    saves = ModelCheckpoint(args.save_folder, "last", every_n_train_steps=args.save_every, enable_version_counter=False)
+    last = args.out_dir / "last.ckpt"
+    check_resume(args, last.exists())
+    args.out_dir.mkdir(parents=True, exist_ok=True)
+    saves = ModelCheckpoint(args.out_dir, "last", every_n_train_steps=args.save_interval, enable_version_counter=False)
     trainer = lightning.Trainer(
         devices=args.devices,
         strategy="ddp" if args.devices > 1 else "auto",
         max_steps=args.stop_at or args.steps,
-        callbacks=[saves, LossLog(args.save_folder / "losses.jsonl")],
+        callbacks=[saves, LossLog(args.out_dir / "losses.jsonl")],
+        limit_val_batches=args.eval_batches,
         gradient_clip_val=1.0,
         logger=False,
         enable_model_summary=False,
     )
-    trainer.fit(model, data, ckpt_path=last if last.exists() else None)
+    trainer.fit(model, data, ckpt_path=last if args.resume else None)
     trainer.save_checkpoint(last)
     if trainer.is_global_zero:
         print(f"waited for data: {data.train_dataloader().stats()['waited_share']:.1%} of the time")

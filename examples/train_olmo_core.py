@@ -1,9 +1,10 @@
 """Trains a small Llama-like model with OLMo-core's own Trainer on a Gristmill store.
 
-    python examples/train_olmo_core.py data/corpus --save-folder runs/olmo
-    torchrun --nproc-per-node 2 examples/train_olmo_core.py data/corpus --save-folder runs/olmo
+    python examples/train_olmo_core.py --dataset-dir data/corpus
+    torchrun --nproc-per-node 2 examples/train_olmo_core.py --dataset-dir data/corpus --resume
 
-Stop it whenever you like and run it again, on as many ranks as you like: it goes on with the next batch.
+Stop it whenever you like and run the same command with --resume, on as many ranks as you like: it goes on with the next
+batch after its last checkpoint.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from olmo_core.config import DType
@@ -29,6 +30,7 @@ from olmo_core.train.train_module import (
 )
 
 import gristmill as gm
+from flags import add_store, check_resume, make_parser
 from gristmill.adapters.olmo_core import GristmillDataLoader
 
 
@@ -45,28 +47,20 @@ class LossLog(Callback):
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("dataset_dir", type=Path, help="a store, as `gristmill prepare` writes it")
-    parser.add_argument("--save-folder", type=Path, required=True, help="checkpoints and losses.jsonl go here")
-    parser.add_argument("--steps", type=int, default=200, help="length of the run, and of its learning rate schedule")
-    parser.add_argument("--stop-at", type=int, help="save and stop at this step of the run, to go on later")
-    parser.add_argument("--sequence-length", type=int, default=128)
-    parser.add_argument("--batch-size", type=int, default=16, help="sequences of the global batch")
-    parser.add_argument("--d-model", type=int, default=128)
-    parser.add_argument("--layers", type=int, default=4)
-    parser.add_argument("--seed", type=int, default=0)
+    parser = make_parser(__doc__, out_dir="runs/olmo")
+    add_store(parser)
     return parser.parse_args()
 
 
 def train_module(args: argparse.Namespace, vocab_size: int, distributed: bool) -> TransformerTrainModule:
     """The model and its optimizer; every rank sees its sequences one at a time, to fit any number of ranks."""
     model = TransformerConfig.llama_like(
-        d_model=args.d_model, n_layers=args.layers, n_heads=4, vocab_size=vocab_size, dtype=DType.float32
+        d_model=args.n_embd, n_layers=args.n_layer, n_heads=4, vocab_size=vocab_size, dtype=DType.float32
     ).build(init_device="cpu")
     config = TransformerTrainModuleConfig(
-        rank_microbatch_size=args.sequence_length,
-        max_sequence_length=args.sequence_length,
-        optim=AdamWConfig(lr=1e-3),
+        rank_microbatch_size=args.seq_len,
+        max_sequence_length=args.seq_len,
+        optim=AdamWConfig(lr=args.learning_rate),
         scheduler=CosWithWarmup(warmup=args.steps // 10),
         max_grad_norm=1.0,
         dp_config=TransformerDataParallelConfig(name=DataParallelType.ddp) if distributed else None,
@@ -82,22 +76,23 @@ def main() -> None:
 
     plan = gm.Plan(
         {"corpus": gm.open(args.dataset_dir / "train")},
-        seq_len=args.sequence_length,
+        seq_len=args.seq_len,
         batch_size=args.batch_size,
         seed=args.seed,
     )
     vocab_size = json.loads((args.dataset_dir / "manifest.json").read_text())["vocab_size"]
     module = train_module(args, vocab_size, distributed)
-    args.save_folder.mkdir(parents=True, exist_ok=True)
+    check_resume(args, any(args.out_dir.glob("step*")))
+    args.out_dir.mkdir(parents=True, exist_ok=True)
     config = TrainerConfig(
-        save_folder=str(args.save_folder),
+        save_folder=str(args.out_dir),
         save_overwrite=True,
         max_duration=Duration.steps(args.steps),
         hard_stop=Duration.steps(args.stop_at) if args.stop_at else None,
         metrics_collect_interval=5,
         callbacks={
-            "checkpointer": CheckpointerCallback(save_interval=50, pre_train_checkpoint=False),
-            "losses": LossLog(path=str(args.save_folder / "losses.jsonl")),
+            "checkpointer": CheckpointerCallback(save_interval=args.save_interval, pre_train_checkpoint=False),
+            "losses": LossLog(path=str(args.out_dir / "losses.jsonl")),
         },
     )
     # The one line that differs from a run on OLMo-core's own loader.
@@ -109,4 +104,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except gm.GristmillError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from gristmill.cli_options import WHEN_STOPPED, command, foreign_options, number, option_name
+from gristmill.cli_options import WHEN_STOPPED, DashedParser, command, foreign_options, number, option_name
 from gristmill.core.ending import Ending
 from gristmill.core.errors import ConfigError, GristmillError, did_you_mean
 from gristmill.core.values import Positive, Seconds
@@ -118,22 +118,8 @@ def _no_choice(found: re.Match[str]) -> str:
     return f"{found[1]} {found[2]} is not known{did_you_mean(found[2], known)}"
 
 
-class _Parser(argparse.ArgumentParser):
+class _Parser(DashedParser):
     """argparse in our words: one sentence, whole option names, and the nearest command to a misspelt one."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**{"allow_abbrev": False, **settings})
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Underscores in the name of an option are dashes, as in the scripts that this replaces."""
-        given = list(sys.argv[1:] if args is None else args)
-        end = given.index("--") if "--" in given else len(given)
-        return super().parse_known_args([*map(self._dashed, given[:end]), *given[end:]], namespace)
-
-    def _dashed(self, argument: str) -> str:
-        name, equals, value = argument.partition("=")
-        dashed = name.replace("_", "-")
-        return f"{dashed}{equals}{value}" if dashed in self._option_string_actions else argument
 
     def error(self, message: str) -> Any:
         wrong = re.search(r"argument COMMAND: invalid choice: '(.*?)' \(choose from (.*)\)", message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import textwrap
 import typing
 from collections.abc import Callable
@@ -18,6 +19,24 @@ WHEN_STOPPED = {
     "prepare": ". Run the same command again, and it goes on from what is done.",
     **dict.fromkeys(("index", "join", "export", "import", "train-tokenizer"), _AGAIN),
 }
+
+
+class DashedParser(argparse.ArgumentParser):
+    """argparse with whole option names, in which underscores are dashes, as in the scripts that this replaces."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{"allow_abbrev": False, **settings})
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse, after the names of options are spelt with dashes; what follows `--` is left alone."""
+        given = list(sys.argv[1:] if args is None else args)
+        end = given.index("--") if "--" in given else len(given)
+        return super().parse_known_args([*map(self._dashed, given[:end]), *given[end:]], namespace)
+
+    def _dashed(self, argument: str) -> str:
+        name, equals, value = argument.partition("=")
+        dashed = name.replace("_", "-")
+        return f"{dashed}{equals}{value}" if dashed in self._option_string_actions else argument
 
 
 def command(

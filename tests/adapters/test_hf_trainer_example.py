@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import runpy
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,17 +15,23 @@ from typing import Any
 import pytest
 import torch
 
+from gristmill.adapters.hf_trainer import CausalLMDataset
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "train_huggingface.py"
-SMALL = ["--steps", "12", "--sequence-length", "32", "--batch-size", "4", "--hidden-size", "32", "--layers", "1"]
+SMALL = ["--steps", "12", "--seq-len", "32", "--batch-size", "4", "--n-embd", "32", "--n-layer", "1"]
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
 
 Run = Callable[..., None]
 
 
+def data(store: Path, folder: Path) -> tuple[str, ...]:
+    return "--dataset_dir", str(store), "--out-dir", str(folder)
+
+
 def begin(store: Path, folder: Path, *options: str, launcher: tuple[str, ...] = ()) -> subprocess.Popen[str]:
     """The example in processes of its own."""
-    command = [sys.executable, *launcher, str(EXAMPLE), str(store), "--save-folder", str(folder), *SMALL, *options]
+    command = [sys.executable, *launcher, str(EXAMPLE), *data(store, folder), *SMALL, *options]
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     return subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, **pipes)
 
@@ -40,7 +47,8 @@ def run_here(monkeypatch: pytest.MonkeyPatch) -> Run:
     """The example in this process, which has imported all that it needs."""
 
     def run(store: Path, folder: Path, *options: str) -> None:
-        monkeypatch.setattr(sys, "argv", [str(EXAMPLE), str(store), "--save-folder", str(folder), *SMALL, *options])
+        monkeypatch.setattr(sys, "argv", [str(EXAMPLE), *data(store, folder), *SMALL, *options])
+        monkeypatch.syspath_prepend(EXAMPLE.parent)  # as for every script: its own folder
         torch.set_num_threads(1)
         runpy.run_path(str(EXAMPLE), run_name="__main__")
 
@@ -72,7 +80,7 @@ def test_two_ranks_stopped_and_resumed_as_one_are_the_run_that_never_stopped(
     # On 2 ranks gradients are summed in another order: equal but for the last digits.
     end(two_ranks, 5)
     assert losses(elastic, 5) == pytest.approx(expected[:5], rel=1e-3)
-    end(begin(store, elastic, "--accumulate", "2"), 12)
+    end(begin(store, elastic, "--grad-accum", "2", "--resume"), 12)
     assert losses(elastic, 12) == pytest.approx(expected, rel=1e-3)
 
 
@@ -80,6 +88,42 @@ def test_what_cannot_be_trained_on_is_one_sentence(
     tmp_path: Path, store: Path, run_here: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        run_here(store, tmp_path / "run", "--accumulate", "3")
+        run_here(store, tmp_path / "run", "--grad-accum", "3")
     assert ended.value.code == 2
     assert "error: The plan has batches of 4 sequences from step 0 on, the Trainer makes 3" in capsys.readouterr().err
+
+
+def test_evaluation_can_be_limited_or_left_out(
+    tmp_path: Path, store: Path, run_here: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(store / "val")
+    run_here(store, tmp_path / "without", "--steps", "2", "--eval-batches", "0")
+    assert "validation loss" not in capsys.readouterr().out
+
+
+def test_a_limited_evaluation_reads_the_first_batches(
+    tmp_path: Path, store: Path, run_here: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    real = CausalLMDataset.__getitems__
+
+    def counted(data: CausalLMDataset, indices: Any) -> Any:
+        seen.extend(indices if not data.plan.options.drop_last else [])
+        return real(data, indices)
+
+    monkeypatch.setattr(CausalLMDataset, "__getitems__", counted)
+    run_here(store, tmp_path / "run", "--steps", "2", "--eval-batches", "1")
+    assert sorted(seen) == [0, 1, 2, 3]
+
+
+def test_a_folder_is_begun_once_and_then_resumed(
+    tmp_path: Path, store: Path, run_here: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_here(store, tmp_path / "run", "--steps", "2", "--eval-batches", "0")
+    for folder, options, said in (
+        ("run", (), "holds a run already: say --resume"),
+        ("none", ("--resume",), "no checkpoint in"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            run_here(store, tmp_path / folder, *options)
+        assert ended.value.code == 2 and said in capsys.readouterr().err

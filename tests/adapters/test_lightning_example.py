@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import runpy
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,15 +17,19 @@ import torch
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Lightning's advice on loggers, intervals and folders
 EXAMPLE = Path(__file__).parents[2] / "examples" / "train_lightning.py"
-SMALL = ["--steps", "12", "--sequence-length", "32", "--batch-size", "4", "--d-model", "32", "--layers", "1"]
+SMALL = ["--steps", "12", "--seq-len", "32", "--batch-size", "4", "--n-embd", "32", "--n-layer", "1"]
 
 
 Run = Callable[..., None]
 
 
+def data(store: Path, folder: Path) -> tuple[str, ...]:
+    return "--dataset_dir", str(store), "--out-dir", str(folder)
+
+
 def begin(store: Path, folder: Path, *options: str) -> subprocess.Popen[str]:
     """The example in a process of its own."""
-    command = [sys.executable, str(EXAMPLE), str(store), "--save-folder", str(folder), *SMALL, *options]
+    command = [sys.executable, str(EXAMPLE), *data(store, folder), *SMALL, *options]
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     return subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, **pipes)
 
@@ -41,7 +46,8 @@ def run_here(monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setenv("PL_GLOBAL_SEED", "0")  # set by the example, and taken back afterwards
 
     def run(store: Path, folder: Path, *options: str) -> None:
-        monkeypatch.setattr(sys, "argv", [str(EXAMPLE), str(store), "--save-folder", str(folder), *SMALL, *options])
+        monkeypatch.setattr(sys, "argv", [str(EXAMPLE), *data(store, folder), *SMALL, *options])
+        monkeypatch.syspath_prepend(EXAMPLE.parent)  # as for every script: its own folder
         torch.set_num_threads(1)
         runpy.run_path(str(EXAMPLE), run_name="__main__")
 
@@ -74,7 +80,7 @@ def test_two_ranks_stopped_and_resumed_as_one_are_the_run_that_never_stopped(
     # On 2 ranks gradients are summed in another order: equal but for the last digits.
     end(two_ranks)
     assert losses(elastic) == pytest.approx({step: expected[step] for step in range(1, 6)}, rel=1e-4)
-    end(begin(store, elastic))
+    end(begin(store, elastic, "--resume"))
     assert losses(elastic) == pytest.approx(expected, rel=1e-4)
 
 
@@ -85,3 +91,13 @@ def test_what_cannot_be_trained_on_is_one_sentence(
         run_here(store, tmp_path / "run", "--batch-size", "1000")
     assert ended.value.code == 2
     assert capsys.readouterr().err.startswith("error: The source has ")
+
+
+def test_a_folder_is_begun_once_and_evaluation_can_be_left_out(
+    tmp_path: Path, store: Path, run_here: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(store / "val")
+    run_here(store, tmp_path / "run", "--steps", "2", "--eval_batches", "0")
+    with pytest.raises(SystemExit):
+        run_here(store, tmp_path / "run", "--eval-batches", "0")
+    assert "holds a run already: say --resume" in capsys.readouterr().err

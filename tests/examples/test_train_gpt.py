@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import pydoc
@@ -29,21 +28,16 @@ from gristmill.recipe import Recipe, SourceOptions, StoreOptions
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "train_gpt.py"
 TINY = ["--n-layer", "1", "--n-head", "2", "--n-embd", "16", "--seq-len", "16", "--batch-size", "8"]
-SHORT = [*TINY, "--warmup-iters", "4", "--eval-interval", "10", "--eval-batches", "3", "--log-interval", "1"]
+SHORT = [*TINY, "--warmup-steps", "4", "--eval-interval", "10", "--eval-batches", "3", "--log-interval", "1"]
 STEPS, SAVES = 60, 7
 Run = Callable[..., int]
 Lines = list[dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def example() -> ModuleType:
+def example(load_example: Callable[[str], ModuleType]) -> ModuleType:
     """The example as a module."""
-    spec = importlib.util.spec_from_file_location("train_gpt", EXAMPLE)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["train_gpt"] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_example("train_gpt")
 
 
 @pytest.fixture(autouse=True)
@@ -113,7 +107,7 @@ def test_killed_at_any_step_and_resumed_it_has_the_same_losses_to_the_last_bit(
     given: str, tmp_path: Path, run: Run, store: Path, text: Path
 ) -> None:
     data = [given, store] if given == "--dataset-dir" else [given, text, "--tokenizer", "byte", "--deterministic"]
-    options = [*data, "--max-iters", STEPS, "--save-interval", SAVES, "--dropout", "0.1"]
+    options = [*data, "--steps", STEPS, "--save-interval", SAVES, "--dropout", "0.1"]
     killed_at = random.SystemRandom().randrange(SAVES + 1, STEPS // 2)
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     victim = start(*options, "--out-dir", killed)
@@ -134,7 +128,7 @@ def test_killed_at_any_step_and_resumed_it_has_the_same_losses_to_the_last_bit(
 
 
 def test_ranks_do_not_change_the_rows_nor_the_losses(tmp_path: Path, run: Run, store: Path) -> None:
-    options = ["--dataset-dir", store, "--max-iters", 12, "--save-interval", 3, "--keep", 9, "--grad-accum", 2]
+    options = ["--dataset-dir", store, "--steps", 12, "--save-interval", 3, "--keep", 9, "--grad-accum", 2]
     one, two, four, resumed = (tmp_path / name for name in ("1 rank", "2 ranks", "4 ranks", "2 ranks, then 4"))
     torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node")
     on_two = start(*options, "--out-dir", two, launcher=(*torchrun, "2"))
@@ -163,7 +157,7 @@ def losses_and_rows(folder: Path) -> tuple[list[float], list[str]]:
 
 def test_parts_of_a_batch_give_the_same_losses(tmp_path: Path, run: Run, store: Path) -> None:
     for parts in (1, 4):
-        options = ["--max-iters", 6, "--grad-accum", parts, "--eval-interval", 0, "--grad-clip", 0]
+        options = ["--steps", 6, "--grad-accum", parts, "--eval-interval", 0, "--grad-clip", 0]
         assert run("--dataset-dir", store, "--out-dir", tmp_path / str(parts), *options) == 0
     (whole, rows), (parted, same_rows) = (losses_and_rows(tmp_path / name) for name in ("1", "4"))
     assert parted == pytest.approx(whole, rel=1e-5) and same_rows == rows
@@ -174,7 +168,7 @@ def test_stores_are_mixed_and_those_with_val_evaluated(
 ) -> None:
     prose = make_store(tmp_path / "prose", vocab=512)
     for name, mix in {"mix": (f"{store}=0.7", f"{prose}=0.3"), "by size": (store, prose)}.items():
-        assert run("--dataset-dir", *mix, "--out-dir", tmp_path / name, "--max-iters", 3) == 0
+        assert run("--dataset-dir", *mix, "--out-dir", tmp_path / name, "--steps", 3) == 0
         assert "evaluated on corpus\n" in capsys.readouterr().out
     assert losses_and_rows(tmp_path / "mix")[1] != losses_and_rows(tmp_path / "by size")[1]
 
@@ -182,7 +176,7 @@ def test_stores_are_mixed_and_those_with_val_evaluated(
 def test_a_signal_lets_it_finish_the_step_and_save(
     tmp_path: Path, run: Run, store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ["--dataset-dir", store, "--max-iters", 4000, "--save-interval", 4000, "--out-dir", tmp_path]
+    options = ["--dataset-dir", store, "--steps", 4000, "--save-interval", 4000, "--out-dir", tmp_path]
 
     def stop() -> None:
         wait_for_step(tmp_path, 7, threading.main_thread().is_alive)
@@ -262,14 +256,14 @@ def test_a_checkpoint_of_something_else_is_refused(
     tmp_path: Path, run: Run, refused: Callable[..., str], store: Path, text: Path, make_store: Callable[..., Path]
 ) -> None:
     given, byte = ["--dataset-dir", store], ["--tokenizer", "byte"]
-    out = ["--out-dir", tmp_path / "out", "--max-iters", 6]
+    out = ["--out-dir", tmp_path / "out", "--steps", 6]
     assert "no checkpoint in" in refused(*out, *given, "--resume")
     assert run(*out, *given) == 0
     assert "holds a run already" in refused(*out, *given)
     assert "another plan: seed (was 0, is 1) differs" in refused(*out, *given, "--resume", "--seed", 1)
     assert "another plan: batch_size differs" in refused(*out, *given, "--resume", "--batch-size", 4)
     assert "has n_embd 16, this one 32: give --n-embd 16" in refused(*out, *given, "--resume", "--n-embd", 32)
-    assert "at step 6: give --max-iters" in refused(*out[:2], *given, "--resume", "--max-iters", 5)
+    assert "at step 6: give --steps" in refused(*out[:2], *given, "--resume", "--steps", 5)
     assert "the tokenizer test (512 ids), not with the data's byte (257 ids)" in refused(
         *out, "--input-file", text, *byte, "--resume"
     )
@@ -295,13 +289,13 @@ def test_files_that_shrank(tmp_path: Path, run: Run, refused: Callable[..., str]
         "store": ["--dataset-dir", moved],
         "text": ["--input-file", shorter, "--tokenizer", "byte"],
     }.items():
-        assert run("--out-dir", tmp_path / name, *data, "--max-iters", 6) == 0
+        assert run("--out-dir", tmp_path / name, *data, "--steps", 6) == 0
     for file in (moved / "train").glob("*.bin"):
         os.truncate(file, file.stat().st_size // 2)
     os.truncate(shorter, 40_000)
-    sentence = refused("--out-dir", tmp_path / "store", "--dataset-dir", moved, "--max-iters", 20, "--resume", code=1)
+    sentence = refused("--out-dir", tmp_path / "store", "--dataset-dir", moved, "--steps", 20, "--resume", code=1)
     assert "restore" in sentence
-    text_again = ["--input-file", shorter, "--tokenizer", "byte", "--max-iters", 20, "--resume"]
+    text_again = ["--input-file", shorter, "--tokenizer", "byte", "--steps", 20, "--resume"]
     sentence = refused("--out-dir", tmp_path / "text", *text_again)
     assert "is not the text of the checkpoint, which had 50,000 characters (this has 39," in sentence
 
@@ -310,17 +304,15 @@ def test_settings_that_changed_are_said(
     tmp_path: Path, run: Run, store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ["--dataset-dir", store, "--out-dir", tmp_path]
-    assert run(*options, "--max-iters", 4) == 0
-    assert run(*options, "--max-iters", 6, "--weight-decay", 0.2, "--resume") == 0
+    assert run(*options, "--steps", 4) == 0
+    assert run(*options, "--steps", 6, "--weight-decay", 0.2, "--resume") == 0
     printed = capsys.readouterr().out
-    assert "note: max_iters was 4 and is 6 from step 5 on" in printed
+    assert "note: steps was 4 and is 6 from step 5 on" in printed
     assert "note: weight_decay was 0.1 and is 0.2 from step 5 on" in printed
 
 
 def test_it_writes_text(tmp_path: Path, run: Run, text: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        run("--input-file", text, "--tokenizer", "byte", "--out-dir", tmp_path, "--max-iters", 3, "--sample", 40) == 0
-    )
+    assert run("--input-file", text, "--tokenizer", "byte", "--out-dir", tmp_path, "--steps", 3, "--sample", 40) == 0
     printed = capsys.readouterr().out.partition("val loss ")[2].partition("\n")[2]
     prompt = printed[:12]
     assert prompt in text.read_text() and len(printed.encode(errors="replace")) > 40
@@ -340,7 +332,7 @@ def test_models_have_the_parameters_that_are_written_above_them(
 
 
 def test_the_learning_rate_rises_and_falls(example: ModuleType) -> None:
-    config = example.Config(**example.MODELS["tiny"], max_iters=100, warmup_iters=10)
+    config = example.Config(**example.MODELS["tiny"], steps=100, warmup_steps=10)
     rates = [config.lr(step) for step in range(100)]
     assert rates.index(max(rates)) in (9, 10) and max(rates) == config.learning_rate
     assert rates[0] == config.learning_rate / 10
@@ -365,9 +357,19 @@ def bigram_loss(store: Path) -> float:
 
 
 def test_it_learns_more_than_which_byte_follows_which(tmp_path: Path, run: Run, code: Path) -> None:
-    size = ["--n-layer", 2, "--n-embd", 64, "--n-head", 4, "--seq-len", 64, "--batch-size", 16, "--max-iters", 400]
-    rate = ["--learning-rate", 3e-3, "--warmup-iters", 20, "--eval-interval", 200, "--eval-batches", 40]
+    size = ["--n-layer", 2, "--n-embd", 64, "--n-head", 4, "--seq-len", 64, "--batch-size", 16, "--steps", 400]
+    rate = ["--learning-rate", 3e-3, "--warmup-steps", 20, "--eval-interval", 200, "--eval-batches", 40]
     assert run("--dataset-dir", code, "--out-dir", tmp_path, *size, *rate, "--log-interval", 50) == 0
     middle, last = (line["val_loss"] for line in read_log(tmp_path) if "val_loss" in line)
     # By single bytes about 3.2 nats, by pairs 2.48, here 2.32; below 1 it could only see what it has to tell.
     assert 1 < last < min(middle, bigram_loss(code)) < 2.6
+
+
+def test_it_stops_where_it_is_told_to_and_goes_on(tmp_path: Path, run: Run, store: Path) -> None:
+    options = ["--dataset_dir", store, "--steps", 6, "--eval_batches", 0]
+    assert run(*options, "--out-dir", tmp_path / "whole") == 0
+    assert run(*options, "--out-dir", tmp_path / "parts", "--stop_at", 4) == 0
+    assert [line["step"] for line in read_log(tmp_path / "parts")] == [1, 2, 3, 4]
+    assert run(*options, "--out-dir", tmp_path / "parts", "--resume") == 0
+    assert read_log(tmp_path / "parts") == read_log(tmp_path / "whole")
+    assert not any("val_loss" in line for line in read_log(tmp_path / "whole"))
