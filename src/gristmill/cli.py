@@ -16,11 +16,16 @@ from gristmill.core.ending import Ending
 from gristmill.core.errors import ConfigError, GristmillError, did_you_mean
 from gristmill.core.values import Positive, Seconds
 from gristmill.core.version import version
+from gristmill.core.watched import watched
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the return value is the process's exit code."""
-    with Ending() as ending:
+    """Run one command; the return value is the process's exit code. Without arguments it is that of the shell."""
+    return watched(partial(_told, None)) if arguments is None else _told(arguments)
+
+
+def _told(arguments: Sequence[str] | None) -> int:
+    with Ending(last=arguments is None) as ending:
         try:
             return _main(arguments, ending)
         except BaseException as error:  # whatever an interrupt was made of on its way: Numba's loader wraps it

@@ -160,12 +160,12 @@ def test_killed_while_it_writes_shards_it_keeps_those_that_are_done(
 
 
 def workers_of(process: subprocess.Popen[str]) -> list[int]:
-    """The worker processes, by what they were started with."""
+    """The worker processes of a run's group, by what they were started with."""
     found = []
     for task in Path("/proc").glob("[0-9]*"):
         try:
-            parent = int((task / "stat").read_text().rpartition(")")[2].split()[1])
-            if parent == process.pid and b"spawn_main" in (task / "cmdline").read_bytes():
+            group = int((task / "stat").read_text().rpartition(")")[2].split()[2])
+            if group == process.pid and b"spawn_main" in (task / "cmdline").read_bytes():
                 found.append(int(task.name))
         except OSError:
             continue  # it has ended meanwhile

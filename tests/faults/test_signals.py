@@ -58,7 +58,7 @@ def check_case(start: Start, folder: Path, number: int, workers: int, later: flo
     inputs = [folder / f"{name}.jsonl" for name in "abcd"]
     process = start("prepare", *inputs, "--out", folder / "out", "--tokenizer", "byte", "--workers", workers,
                     start_new_session=True)  # fmt: skip
-    while process.poll() is None and not hears(process.pid):
+    while process.poll() is None and not any(map(hears, members(process.pid))):
         time.sleep(0.002)
     time.sleep(later)
     if process.poll() is not None:
@@ -70,7 +70,7 @@ def check_case(start: Start, folder: Path, number: int, workers: int, later: flo
     return True
 
 
-def hears(pid: int) -> bool:
+def hears(pid: str) -> bool:
     """Whether a process catches SIGTERM."""
     try:
         caught = next(

@@ -73,7 +73,7 @@ def _kept(function: Function, **options: Any) -> Function:
         return made  # type: ignore[no-any-return]
     cache = made._cache
     stamp = _stamp(Path(made.py_func.__code__.co_filename))
-    cache._cache_file = _KeptCode(cache.cache_path, cache._impl.filename_base, stamp)
+    cache._cache_file = _KeptCode(cache.cache_path, f"{cache._impl.filename_base}.summed", stamp)
     # A full or read-only disk is no reason to stop: the code is there, if only in memory.
     cache._guard_against_spurious_io_errors = functools.partial(contextlib.suppress, OSError)
     return made  # type: ignore[no-any-return]

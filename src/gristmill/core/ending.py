@@ -11,21 +11,28 @@ import os
 import signal
 import sys
 import threading
+import time
 from types import FrameType, TracebackType
 from typing import Any
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _WORDS: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
-_GRACE_SECONDS = 10.0
+_GRACE_SECONDS, _AGAIN_SECONDS = 10.0, 1.0
 
 
 class Ending:
-    """Within the block signals are heard; `told` is the one that came, if any. `hint` is said with it."""
+    """Within the block signals are heard; `told` is the one that came, if any. `hint` is said with it.
 
-    def __init__(self) -> None:
+    Where the process ends with the block, `last`, a signal that comes after the first is not heard any more.
+    """
+
+    def __init__(self, *, last: bool = False) -> None:
+        self._last = last
         self.told: int | None = None
         self.hint = ""
+        self._when = 0.0
         self._before: dict[int, Any] = {}
+        self._hooks = sys.unraisablehook, threading.excepthook
         self._said = threading.Lock()
 
     def __enter__(self) -> Ending:
@@ -42,9 +49,10 @@ class Ending:
             return
         signal.set_wakeup_fd(-1)
         os.close(self._woken)  # the listener ends, or its clock runs on
-        if self.told is None:
-            for number, handler in self._before.items():
-                signal.signal(number, handler)
+        for number, handler in self._before.items():
+            signal.signal(number, signal.SIG_IGN if self._last and self.told else handler)
+        if not self._last:
+            sys.unraisablehook, threading.excepthook = self._hooks
 
     def _listen(self) -> None:
         """A thread that learns of signals at once, whatever the main thread is doing."""
@@ -65,8 +73,10 @@ class Ending:
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
         if self.told is not None:
-            self._force(number)
-        self.told = number
+            if time.monotonic() - self._when > _AGAIN_SECONDS:
+                self._force(number)
+            return  # the same one, by another way: a terminal tells all processes of a group
+        self.told, self._when = number, time.monotonic()
         # What is thrown away now may complain that it was not finished: that is the point.
         sys.unraisablehook = threading.excepthook = _pass_over
         raise KeyboardInterrupt

@@ -40,7 +40,8 @@ class Duck:
                     arguments="memory",
                 ) from error
             except duckdb.IOException as error:
-                raise EngineError(f"The query for {out.name} could not use the disk: {error}.") from error
+                reason = str(error).splitlines()[0]
+                raise EngineError(f"The query for {out.name} could not use the disk: {reason}.") from error
             finally:
                 temporary.unlink(missing_ok=True)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -16,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from gristmill.core.errors import EngineError
+from gristmill.core.watched import end_with
 from gristmill.engine.base import P, R
 from gristmill.engine.duck import Duck
-
-_WATCH_SECONDS = 0.5
 
 
 class LocalEngine:
@@ -39,7 +36,7 @@ class LocalEngine:
         if self._pool is None:
             # spawn: a fork would inherit the locks of our caller's threads, and of Arrow's.
             context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self._workers, context, initializer=_live_with, initargs=(os.getpid(),))
+            self._pool = ProcessPoolExecutor(self._workers, context, initializer=end_with, initargs=(os.getpid(),))
         return self._pool
 
     def _submit(self, function: Callable[..., R], *arguments: Any) -> Future[R]:
@@ -91,14 +88,3 @@ def _deaf_children() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _live_with(parent: int) -> None:
-    """End when the parent has ended: a killed run must not work on behind its user."""
-    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
-
-
-def _watch(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(_WATCH_SECONDS)
-    os._exit(1)
