@@ -8,6 +8,7 @@ from gristmill.show.terminal import Row, line, paragraph, percent, print_json, t
 from gristmill.stages.dropped import Dropped, Group
 
 _SHOWN_TEXT = 150
+_SHOWN_DETAIL = 30
 
 
 def show_dropped(path: str, found: Dropped, as_json: bool) -> None:
@@ -39,8 +40,11 @@ def _example(row: dict[str, Any]) -> Row:
     """An example with the beginning of its text; one that never got an id is known by its file and place."""
     name = row["id"] if row["id"] is not None else f"{row['path']} ({row['row']})"
     value = "" if row["value"] is None else f"{row['value']:.4g}"
-    text = " ".join((row.get("text") or "").split())
-    return Row((name, row["source"], value, row["detail"] or ""), text[:_SHOWN_TEXT] + "…" * (len(text) > _SHOWN_TEXT))
+    detail, text = row["detail"] or "", " ".join((row.get("text") or "").split())
+    begin = text[:_SHOWN_TEXT] + "…" * (len(text) > _SHOWN_TEXT)
+    if len(detail) > _SHOWN_DETAIL:  # a matched span or a sentence stands on its own
+        return Row((name, row["source"], value, ""), f"{detail} {begin}".strip())
+    return Row((name, row["source"], value, detail), begin)
 
 
 def _facts(path: str, found: Dropped) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def show_made(root: Path, as_json: bool, bar: Bar) -> None:
         manifest = load_manifest(root)
         tokens = sum(shard.tokens for shards in manifest.splits.values() for shard in shards)
         line(f"\nWrote {tokens:,} tokens {bar.took()}.")
-        if any(row.get("reasons") for row in manifest.funnel):
+        if any(row.get("reasons") or row["stage"] == "unreadable" for row in manifest.funnel):
             line(f"Look at what was dropped: gristmill dropped {shlex.quote(str(root))}")
         line(f'Open it in Python: gristmill.open("{root / "train"}")')
 

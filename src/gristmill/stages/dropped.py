@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 KEYS = ("rule", "reason", "source")
 _BATCH_ROWS = 1 << 16
-_TEXT_ROWS = 256
+_TEXT_ROWS = 2048
 # Row numbers times this odd number, modulo 2^64: the lowest products belong to rows that lie evenly over the file.
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
@@ -124,12 +124,14 @@ def _parted(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, ...], np.ndarray
         column = batch.column(key).dictionary_encode()
         words.append(column.dictionary.to_pylist())
         codes = codes * (len(words[-1]) + 1) + column.indices.fill_null(len(words[-1])).to_numpy()
-    for code in np.unique(codes).tolist():
+    order = np.argsort(codes, kind="stable")
+    kinds, firsts = np.unique(codes[order], return_index=True)
+    for code, rows in zip(kinds.tolist(), np.split(order, firsts[1:]), strict=True):
         rest, keys = code, []
         for known in reversed(words):
             rest, place = divmod(rest, len(known) + 1)
             keys.append(str(known[place]) if place < len(known) else "")
-        yield tuple(reversed(keys)), np.flatnonzero(codes == code)
+        yield tuple(reversed(keys)), rows
 
 
 def _spread_first(rows: np.ndarray[Any, np.dtype[np.int64]], count: int) -> np.ndarray[Any, np.dtype[np.int64]]:
