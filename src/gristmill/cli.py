@@ -178,7 +178,10 @@ def _bench(commands: Any) -> None:
     )
     parser.add_argument("--cut", default="chunk", help="How sequences are cut: chunk (the default), pack, pad, window.")
     parser.add_argument(
-        "--keys", default="", metavar="K,K", help="More arrays to make: labels, doc_ids, position_ids, cu_seqlens."
+        "--keys",
+        default="",
+        metavar="K,K",
+        help="More arrays to make: labels, doc_ids, position_ids, cu_seqlens, attention_mask.",
     )
     parser.add_argument(
         "--seconds",

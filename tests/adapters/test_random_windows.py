@@ -266,3 +266,11 @@ def test_an_export_to_raw_shards_knows_its_tokenizer(tmp_path, make_store):
     assert x.shape == (4, 16)
     with pytest.raises(gm.ConfigError, match="not with gpt2"):
         GPTDataLoader(CONFIG, "gpt2", dataset_dir=tmp_path / "out")
+
+
+def test_an_export_without_val_trains(tmp_path, make_store):
+    export_store(make_store(tmp_path / "s", [[1] * 40], vocab=257), "sharded-bin", tmp_path / "out")
+    data = GPTDataLoader(CONFIG, None, dataset_dir=tmp_path / "out")
+    assert data.get_batch("train")[0].shape == (4, 16)
+    with pytest.raises(gm.ConfigError, match="no tokens for val"):
+        data.get_batch("val")

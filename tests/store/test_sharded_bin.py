@@ -103,7 +103,7 @@ def test_a_shard_that_is_cut_off_or_empty_is_a_sentence(folder: Path) -> None:
 
 def test_metadata_of_something_else_is_no_data_set(tmp_path: Path) -> None:
     (tmp_path / "dataset_metadata.json").write_text("{}")
-    with pytest.raises(ConfigError, match="no folder train"):
+    with pytest.raises(ConfigError, match="neither of train and val"):
         open_store(tmp_path)
 
 
@@ -134,3 +134,8 @@ def test_a_compressed_store_is_exported_as_plain_shards(tmp_path: Path, make_sto
     root = make_store(tmp_path / "s", vocab=100_000, compression="zstd")
     assert "train/shard_00000.bin" in export_store(root, "sharded-bin", tmp_path / "out").copied
     assert tokens(tmp_path / "out") == tokens(root)
+
+
+def test_a_split_that_was_not_made_is_empty(tmp_path: Path, make_store: Make) -> None:
+    export_store(make_store(tmp_path / "s"), "sharded-bin", tmp_path / "out")
+    assert not (tmp_path / "out" / "val").exists() and open_store(tmp_path / "out" / "val").num_tokens == 0

@@ -97,7 +97,7 @@ def _tokenizer_of(facts: StoreFacts) -> bytes | None:
 
 
 def _open_one(path: Path, dtype: str | None, eos: int | None) -> Opened:
-    if path.is_dir():
+    if path.is_dir() or is_sharded_bin(path):
         return _open_directory(path, dtype, eos)
     if path.suffix == ".idx":
         path = path.with_suffix(".bin")

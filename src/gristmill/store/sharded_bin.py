@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gristmill.core.errors import ConfigError, StoreError
+from gristmill.store.manifest import SPLITS
 
 METADATA = "dataset_metadata.json"
 TOKENIZER_STATE = "tokenizer_state.json"
@@ -48,8 +49,10 @@ def eos_of(metadata: dict[str, Any]) -> int | None:
 
 def shard_paths(root: Path, split: str) -> list[Path]:
     """The shards of a split in the order of their numbers; what cannot be told from a shard is refused."""
-    if not (root / split).is_dir():
-        raise ConfigError(f"{root} has a {METADATA}, but no folder {split} with shards: it holds no tokens to open.")
+    if not any((root / each).is_dir() for each in SPLITS):
+        raise ConfigError(
+            f"{root} has a {METADATA}, but neither of {' and '.join(SPLITS)}: it holds no tokens to open."
+        )
     found = sorted((root / split).glob("*.bin"))
     for path in found:
         if not _SHARD.fullmatch(path.name):
