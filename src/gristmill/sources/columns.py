@@ -156,23 +156,23 @@ class _Rows:
 
         short = self.sizes <= base.MAX_DOCUMENT_BYTES  # what is too long is not even decoded
         made = {name: cells.take(short).strings() for name, cells in self.values.items()}
-        kept, rows = self._good(short, made, mishaps), self.rows[short]
-        given = {name: strings.filter(kept) for name, (strings, _) in made.items()}
-        rows = rows[kept.to_numpy(zero_copy_only=False)]
+        kept = self._good(short, made, mishaps)
+        rows = self.rows[short][kept]
+        given = {name: strings if kept.all() else strings.filter(pa.array(kept)) for name, (strings, _) in made.items()}
         ids = place_ids(self.part.file, ROW, rows)
         if self.format.id in given:
             ids = pc.coalesce(given[self.format.id].cast(pa.string()), ids)
         fields = {name: _field(given.get(name), len(rows)) for name in self.format.fields}
         return document_batch(self.part.file, rows, _aligned(given[self.format.text]), ids, fields)
 
-    def _good(self, short: Mask, made: Mapping[str, Any], mishaps: Mishaps) -> Any:
+    def _good(self, short: Mask, made: Mapping[str, Any], mishaps: Mishaps) -> Mask:
         """Which of the rows that are short enough are documents; all others are reported, in their order."""
-        import pyarrow as pa
-
+        texts, _ = made[self.format.text]
+        if short.all() and not texts.null_count and not any(bad.any() for _, bad in made.values()):
+            return short
         why = np.full(len(self.rows), None, object)
         why[~short] = f"is longer than {base.MAX_DOCUMENT_BYTES >> 20:,} MiB"
         places = np.flatnonzero(short)
-        texts, _ = made[self.format.text]
         why[places[texts.is_null().to_numpy(zero_copy_only=False)]] = f"has no text under {self.format.text!r} but null"
         for name, (_, bad) in made.items():
             why[places[bad]] = "is not UTF-8" if name == self.format.text else f"is not UTF-8 in {name!r}"
@@ -182,7 +182,7 @@ class _Rows:
                 f"{file.path}, row {row:,} {why[i]}.", 'Mend it, or say on_error="skip".', arguments="on_error"
             )
             mishaps.report(said, file, file.at(ROW, row), row)
-        return pa.array(why[short] == None)  # noqa: E711
+        return np.asarray(why[short] == None)  # noqa: E711
 
 
 def _field(strings: Any, count: int) -> Any:
