@@ -53,13 +53,16 @@ def test_mistakes_are_named_by_the_commands_options(call: Command, made: Path, t
     assert "holds no dropped.parquet" in call("dropped", tmp_path, code=2).said
 
 
-def test_what_could_not_be_read_is_told_in_80_columns(call: Command, tmp_path: Path) -> None:
+def test_what_could_not_be_read_is_told_in_80_columns(
+    call: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "a.jsonl").write_text('{"text": "fine"}\n{"body": "not here"}\n')
-    options = ("--out", tmp_path / "out", "--tokenizer", "byte", "--on-error", "skip")
-    assert "gristmill dropped" in call("prepare", tmp_path / "a.jsonl", *options).out
-    shown = call("dropped", tmp_path / "out").out
-    assert "unreadable  unreadable          1   100%" in shown and "    a.jsonl, line 2 has no text under" in shown
-    assert max(map(len, shown.splitlines()[1:])) <= 80
+    ran = call("prepare", "a.jsonl", "--out", "out", "--tokenizer", "byte", "--on-error", "skip")
+    assert "Look at what was dropped: gristmill dropped out\n" in ran.out
+    shown = call("dropped", "out").out
+    assert "unreadable  unreadable          1   100%" in shown and "\n    a.jsonl, line 2 has no text under" in shown
+    assert max(map(len, shown.splitlines())) <= 80
 
 
 def test_texts_that_were_not_kept_say_how_to_keep_them(call: Command, store: Path, tmp_path: Path) -> None:
