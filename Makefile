@@ -10,6 +10,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 demo: $(VENV)/.installed
 	$(BIN)/gristmill demo
 
+# Among the tests, tests/bare builds the wheel, installs it without extras into .venv-bare, and runs the demo and every
+# command of the README and the docs there.
 test: lint
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
@@ -57,4 +59,4 @@ $(VENV)/.tested: $(VENV)/.installed tests/requirements.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venv-bench benchmarks/data
+	rm -rf $(VENV) .venv-bare* .venv-bench benchmarks/data

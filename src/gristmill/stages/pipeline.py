@@ -249,9 +249,10 @@ class Pipeline:
     def write(self, making: Making, tokenizer: Tokenizer) -> dict[str, list[ShardEntry]]:
         """The shards of both splits."""
         root = making.folder.root
-        files, upstream = self._divide(*self._layout(), tokenizer)
+        layout, upstream = self._layout()
+        files, upstream = self._divide(layout, upstream, tokenizer)
         if self.recipe.mix or self.split:
-            self._count_ends(files)
+            self._count_ends(layout, files)
         planned = plan_shards(files, self.recipe.store.tokens_per_shard)
         folders = (self.work / "tokens", root / WORK / "shards")
         kind = (tokenizer.dtype.name, tokenizer.eos, self.recipe.store.compression)
@@ -312,8 +313,14 @@ class Pipeline:
         order = MixOrder(mix.unit, self.recipe.shuffle, self.recipe.seed, encoded_schema(self.recipe.fields).names)
         mixed(self.engine, self._texts(), self.shares(), order, out)
 
-    def _count_ends(self, layout: Sequence[Path]) -> None:
-        """Tell the funnel what each split has of a source, what a mix took of it, and how often it is in it."""
+    def _count_ends(self, layout: Sequence[Path], divided: Sequence[Path]) -> None:
+        """Tell the funnel what each split has of a source, and what a mix took of it, before one was cut in two."""
+        taken = self._counts(layout) if self.recipe.mix else []
+        parts = [_share_facts(share, taken) for share in self.shares()] if self.recipe.mix else []
+        self.funnel.end(parts, self._counts(divided))
+
+    def _counts(self, layout: Sequence[Path]) -> list[dict[str, Any]]:
+        """Documents, bytes and tokens of each source and split."""
         import pyarrow.parquet as pq
 
         sql = """SELECT source, CASE WHEN val THEN 'val' ELSE 'train' END AS split, COUNT(*) AS documents,
@@ -321,8 +328,8 @@ class Pipeline:
                  FROM layout GROUP BY source, val ORDER BY source, val"""
         out = self.work / "split-counts.parquet"
         self.engine.query(sql, {"layout": layout}, out)
-        ends = pq.read_table(out).to_pylist()
-        self.funnel.end([_share_facts(share, ends) for share in self.shares()] if self.recipe.mix else [], ends)
+        rows: list[dict[str, Any]] = pq.read_table(out).to_pylist()
+        return rows
 
     def shares(self) -> list[Share]:
         """What the recipe's mix takes of each source."""
