@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import gristmill as gm
+from gristmill.demo import demo
 from gristmill.store.exchange import join
 from gristmill.store.export import export_store
 from gristmill.store.importing import import_store
@@ -153,6 +154,13 @@ def test_folders_of_one_run_do_not_lie_in_each_other(prepare: Run, tmp_path: Pat
     with pytest.raises(gm.ConfigError, match="lies in"):
         prepare(tmp_path / "here" / "out", False, NEAR, **{inner: tmp_path / "here"})
     assert not (tmp_path / "out").exists() and not (tmp_path / "here").exists()
+
+
+def test_the_demo_takes_no_folder_of_others(tmp_path: Path) -> None:
+    put(tmp_path, "raw/topics/mine.txt")
+    with pytest.raises(gm.ConfigError, match="is no part of a demo"):
+        demo(str(tmp_path))
+    assert [*tree(tmp_path)] == ["raw", "raw/topics", "raw/topics/mine.txt"]
 
 
 # overwrite

@@ -1,0 +1,74 @@
+"""Claims on folders, temporary names, and what may be deleted by them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gristmill.core.errors import ConfigError
+from gristmill.core.folders import UNFINISHED, claim, only_run, read_claim, refuse_others, remove
+from gristmill.core.paths import atomic_file, clear_leftovers, is_temporary, temporary_path, write_atomic
+
+
+def test_temporary_names_are_ours_beyond_doubt_and_never_the_same(tmp_path: Path) -> None:
+    names = {temporary_path(tmp_path / "x.bin").name for _ in range(1000)}
+    assert len(names) == 1000 and all(is_temporary(name) for name in names)
+    for name in (".x.tmp", ".x.bin.123.tmp", "x.bin.gristmill-0123456789abcdef.tmp", ".x.gristmill-0123.tmp"):
+        assert not is_temporary(name)
+
+
+def test_what_a_killed_writer_left_goes_and_what_is_being_written_stays(tmp_path: Path) -> None:
+    left = temporary_path(tmp_path / "x.bin")
+    left.write_bytes(b"half")
+    others = [tmp_path / ".x.bin.tmp", temporary_path(tmp_path / "y.bin")]
+    for other in others:
+        other.write_bytes(b"mine")
+    with atomic_file(tmp_path / "x.bin") as file:
+        file.write(b"whole")
+        clear_leftovers(tmp_path / "x.bin")
+    assert sorted(tmp_path.iterdir()) == sorted([*others, tmp_path / "x.bin"])
+    assert (tmp_path / "x.bin").read_bytes() == b"whole"
+
+
+def test_a_file_that_is_written_replaces_a_link_and_not_its_target(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("mine")
+    (tmp_path / "link").symlink_to(tmp_path / "precious")
+    write_atomic(tmp_path / "link", "ours")
+    assert (tmp_path / "precious").read_text() == "mine" and not (tmp_path / "link").is_symlink()
+
+
+def test_a_claim_names_files_before_they_appear_and_is_read_back(tmp_path: Path) -> None:
+    made = claim(tmp_path, {"making": "store"}, ["a"])
+    made.add(["b", "c"])
+    with open(tmp_path / UNFINISHED, "a") as file:
+        file.write('"cut o')  # killed while it wrote a name: that file has not appeared
+    found = read_claim(tmp_path)
+    assert found is not None and (found.about, found.names) == ({"making": "store"}, {"a", "b", "c"})
+    claim(tmp_path, {"making": "store"}).add(["d"])
+    found = read_claim(tmp_path)
+    assert found is not None and found.names == {"a", "b", "c", "d"}
+    made.release()
+    assert read_claim(tmp_path) is None
+
+
+def test_only_what_is_ours_is_removed_and_no_link_is_followed(tmp_path: Path) -> None:
+    folder, other = tmp_path / "folder", tmp_path / "other"
+    for path in (folder / "own" / "a", folder / "own" / "b", folder / "mine" / "a", other / "a"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    (folder / "linked").symlink_to(other)
+    remove(folder, lambda name: name in ("own/", "own/a", "linked", "linked/", "linked/a", "mine/a"))
+    left = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if not path.is_dir())
+    assert left == ["folder/mine/a", "folder/own/b", "other/a"]
+
+
+def test_a_refused_folder_gets_no_lock(tmp_path: Path) -> None:
+    (tmp_path / "mine").touch()
+
+    def look() -> None:
+        refuse_others(tmp_path, lambda name: name == ".lock", "a store")
+
+    with pytest.raises(ConfigError, match=r"mine is no part of a store"), only_run(tmp_path, look):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
