@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from gristmill.cli_options import WHEN_STOPPED, DashedParser, command, foreign_options, number, option_name
-from gristmill.core.ending import Ending
+from gristmill.core.ending import Ending, leave
 from gristmill.core.errors import ConfigError, GristmillError, did_you_mean
 from gristmill.core.values import Positive, Seconds
 from gristmill.core.version import version
@@ -28,6 +28,11 @@ def _told(arguments: Sequence[str] | None) -> int:
     with Ending(last=arguments is None) as ending:
         try:
             return _main(arguments, ending)
+        except MemoryError:
+            os.write(2, b"gristmill: There was not enough memory. Free some, or ask for less, and run again.\n")
+            if arguments is None:
+                leave(1)  # libraries that did not get their memory would touch it once more
+            return 1
         except BaseException as error:  # whatever an interrupt was made of on its way: Numba's loader wraps it
             if ending.told is None and not isinstance(error, KeyboardInterrupt):
                 raise
@@ -51,7 +56,7 @@ def _main(arguments: Sequence[str] | None, ending: Ending) -> int:
         sys.stdout.flush()
         return code
     except Exception as error:
-        if ending.told is not None:
+        if ending.told is not None or isinstance(error, MemoryError):
             raise
         return _failed(error, chosen)
 
@@ -63,9 +68,6 @@ def _failed(error: Exception, chosen: argparse.Namespace) -> int:
         return error.exit_code
     if isinstance(error, BrokenPipeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the last flush has somewhere to go
-        return 1
-    if isinstance(error, MemoryError):
-        print("gristmill: There was not enough memory. Free some, or ask for less, and run again.", file=sys.stderr)
         return 1
     if isinstance(error, OSError):
         place = f" ({error.filename})" if error.filename else ""

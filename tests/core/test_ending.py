@@ -57,6 +57,13 @@ def test_whatever_a_library_makes_of_an_interrupt_it_is_one(
     assert command(wraps) == 130 and capfd.readouterr().err == "gristmill: interrupted\n"
 
 
+def test_want_of_memory_is_one_sentence(command: Callable[..., int], capfd: pytest.CaptureFixture[str]) -> None:
+    def asks() -> None:
+        raise MemoryError
+
+    assert command(asks) == 1 and capfd.readouterr().err.startswith("gristmill: There was not enough memory.")
+
+
 def test_signals_are_as_they_were_after_a_command(command: Callable[..., int]) -> None:
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     assert command(lambda: None) == 0

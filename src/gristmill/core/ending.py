@@ -83,15 +83,7 @@ class Ending:
 
     def _force(self, number: int) -> None:
         self.told = self.told or number
-        code = self.say()
-        if "multiprocessing" in sys.modules:
-            import multiprocessing
-            import multiprocessing.util
-
-            for child in multiprocessing.active_children():
-                child.kill()
-            multiprocessing.util._run_finalizers(0)  # type: ignore[attr-defined]  # semaphores outlive processes
-        os._exit(code)
+        leave(self.say())
 
     def say(self) -> int:
         """The sentence, once, and the exit code that shells expect."""
@@ -100,6 +92,18 @@ class Ending:
             said = f"gristmill: {_WORDS.get(number, 'stopped')}{self.hint}\n"
             os.write(2, said.encode())
         return 128 + number
+
+
+def leave(code: int) -> None:
+    """End now, without the interpreter's own ending: only children and semaphores, which would live on, are seen to."""
+    if "multiprocessing" in sys.modules:
+        import multiprocessing
+        import multiprocessing.util
+
+        for child in multiprocessing.active_children():
+            child.kill()
+        multiprocessing.util._run_finalizers(0)  # type: ignore[attr-defined]
+    os._exit(code)
 
 
 def _pass_over(unheard: Any) -> None:

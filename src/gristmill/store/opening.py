@@ -222,11 +222,16 @@ def _npy_header(path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
     try:
         with open(path, "rb") as file:
             version = np.lib.format.read_magic(file)
+            if version not in ((1, 0), (2, 0), (3, 0)):
+                raise ValueError(f"there is no version {version}")
             read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
             shape, by_column, found = read(file)
             if any(not isinstance(size, int) or size < 0 for size in shape):
                 raise ValueError(f"shape is not valid: {shown(shape)}")
-            return shape, by_column, found, file.tell()
+            header = file.tell()
+            if version == (3, 0):
+                os.pread(file.fileno(), header - 12, 12).decode("utf-8")
+            return shape, by_column, found, header
     except OSError:
         raise
     except Exception as error:  # the header is a Python expression, and its reader raises whatever Python's own does

@@ -33,6 +33,7 @@ def seeds() -> list[bytes]:
     made = [b"\x93NUMPY\1\0" + len(text).to_bytes(2, "little") + text + bytes(20) for text in texts]
     return [whole, _npy(good.astype(np.uint32).reshape(3, 4)), _npy(good, (2, 0)), _npy(good, (3, 0)),
             _npy(np.asfortranarray(good.reshape(3, 4))), _npy(np.zeros(0, np.uint16)),
+            whole[:6] + b"\xda" + whole[7:], _npy(good, (3, 0)).replace(b"  ", b"\xca ", 1),
             whole.replace(b"(12,)", b"(-1,)"), whole.replace(b"'<u2'", b"'1/3'"), *made]  # fmt: skip
 
 
