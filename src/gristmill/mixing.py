@@ -15,6 +15,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from gristmill.core.arguments import as_path, as_whole
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.hashing import derive_key
 from gristmill.core.options import from_mapping
@@ -77,7 +78,8 @@ def create_balanced_mix(
     just as they are. With `out` they become a store: `unit` may then be "tokens", and `recipe` takes every other key
     of a recipe (which by default cleans texts, and drops equal ones before the mix is drawn).
     """
-    mix = _checked_mix(sources, proportions, target_size, unit)
+    mix, seed = _checked_mix(sources, proportions, target_size, unit), as_whole("seed", seed, None)
+    out = None if out is None else as_path("out", out)
     if out is None:
         _refuse_without_out(unit=unit != "documents", overwrite=overwrite, options=options, **recipe)
         wanted = [name for name, weight in mix.weights.items() if weight]
@@ -101,7 +103,7 @@ def _checked_mix(
     for name in sources:
         if name not in proportions:
             raise ConfigError(f"The source {name!r} has no proportion: give it one, 0 if it is to be left out.")
-    return MixOptions(proportions, target_size, unit)
+    return MixOptions(proportions, as_whole("target_size", target_size), unit)
 
 
 def _refuse_without_out(**given: Any) -> None:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gristmill.core.addresses import refuse_address
 from gristmill.core.arguments import PathLike, as_flag, as_path, as_paths, as_text, as_whole
 from gristmill.core.errors import ConfigError, SourceError
 from gristmill.core.options import as_options
@@ -70,7 +69,10 @@ class RunOptions:
                 f"memory must be {_LEAST_MEMORY} at least, not {self.memory!r} (a number alone counts bytes).",
                 arguments="memory",
             )
-        refuse_address(self.work, self.save_index)
+        for name in ("work", "save_index"):
+            if getattr(self, name) is not None:
+                as_path(name, getattr(self, name))
+        as_flag("keep_dropped", self.keep_dropped)
 
 
 def prepare(
@@ -354,6 +356,7 @@ def import_tokens(
     from gristmill.store.importing import import_store
     from gristmill.tokenize.tokenizer import load_tokenizer
 
+    eos = None if eos is None else as_whole("eos", eos, 0)
     loaded = load_tokenizer(as_text("tokenizer", tokenizer, "the tokenizer that made the tokens"), eos=eos)
     named = {"name": Path(loaded.name).name, "fingerprint": loaded.fingerprint}
     with shown(progress) as told, tempfile.TemporaryDirectory(prefix="gristmill-") as folder:

@@ -157,7 +157,7 @@ def test_a_function_that_gives_nonsense_is_named(dataset: ArrowIterableDataset) 
         next(iter(dataset.map(len)))
     with pytest.raises(ConfigError, match=r"different lengths .*remove_columns="):
         next(iter(dataset.map(lambda columns: {"one": [1]}, batched=True)))
-    with pytest.raises(ConfigError, match="batch_size must be 1 or more"):
+    with pytest.raises(ConfigError, match="batch_size must be a whole number above 0"):
         dataset.map(len, batched=True, batch_size=0)
 
 

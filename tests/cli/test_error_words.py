@@ -79,7 +79,7 @@ BLAMED = {
     "bench {store} --keys lables": "--keys 'lables' is not known (did you mean 'labels'?)",
     "bench {store} --dtype uint16": "--dtype and --eos are for foreign files",
     "import {text} --tokenizer byte --dtype int7 --out o": "Unknown --dtype 'int7'",
-    "export {store} --to megatorn --out o": "--to megatorn is no format that is known (did you mean 'megatron'?)",
+    "export {store} --to megatorn --out o": "--to 'megatorn' is not known (did you mean 'megatron'?)",
     "train-tokenizer {text} --out o --limit much": "--limit is a size such as",
 }
 

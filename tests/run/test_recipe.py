@@ -47,7 +47,7 @@ MISTAKES = {
     "brackets without end": ("out: " + "[" * 5_000, "is not YAML"),
     "a number of 5,000 digits": ("out: " + "9" * 5_000, "is not YAML"),
     "no text at all": ('out: "a\\0b"\n', "no name or text can have"),
-    "a source without paths": ("out: a\nsources: [{name: a}]\n", "A source of the recipe lacks 'paths'"),
+    "a source without paths": ("out: a\nsources: [{name: a}]\n", "One of the recipe's sources lacks 'paths'"),
     "a source's name as a number": ("out: a\nsources: [{name: 1, paths: b}]\n", "name must be text, not 1"),
     "a tokenizer as a number": (SMALL + "tokenizer: 1\n", "tokenizer cannot be 1: it is text"),
     "an output that is nothing": ("out:\nsources: [{name: a, paths: b}]\n", "out must name the folder"),

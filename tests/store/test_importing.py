@@ -243,7 +243,7 @@ def test_a_call_that_cannot_succeed_leaves_the_old_store_whole(tmp_path: Path, m
         ({"vocab_size": 8, "eos": 7}, "token 50256, outside the vocabulary of 8"),
         ({"eos": 60_000}, "EOS 60000 is outside"),
         ({"boundaries": "guess"}, "boundaries 'guess' is not known"),
-        ({"split": "test"}, "Unknown split 'test'"),
+        ({"split": "test"}, "split 'test' is not known"),
     ],
 )
 def test_what_cannot_be_is_refused(tmp_path: Path, make_bare: Make, changes: dict[str, Any], message: str) -> None:

@@ -22,8 +22,10 @@ from gristmill.adapters.arrow_files import (
     shard_pieces,
     shuffle_pieces,
 )
-from gristmill.core.errors import ConfigError, StateError, did_you_mean
+from gristmill.core.arguments import as_choice, as_flag, as_function, as_names, as_whole
+from gristmill.core.errors import ConfigError, StateError
 from gristmill.core.hashing import fingerprint
+from gristmill.core.html import counted
 
 STATE_VERSION = 1
 # Rows turned into Python objects at once: few enough for a quick first row, enough to hide the cost of a slice.
@@ -124,17 +126,25 @@ class ArrowIterableDataset:
         new._restart()
         return new
 
+    def __repr__(self) -> str:
+        rows = sum(piece.length for piece in self._pieces)
+        steps = "".join(f".{type(step).__name__.lower()}(...)" for step in self._steps)
+        order = "".join(f".{each}" for each in self._order)
+        return f"ArrowIterableDataset({counted(rows, 'row')} of {counted(len(self._files), 'file')}){order}{steps}"
+
     def shuffle(self, seed: int, rows: bool | None = None) -> ArrowIterableDataset:
         """The files in another order, and with `rows` the rows inside each of them: computed, nothing is buffered.
 
         Without `rows`, those of a data set that lies in a single file are shuffled: there is nothing else to move.
         """
-        rows = len({piece.file for piece in self._pieces}) == 1 if rows is None else rows
+        seed = as_whole("seed", seed, None)
+        rows = len({piece.file for piece in self._pieces}) == 1 if rows is None else as_flag("rows", rows)
         words = f"shuffle({seed}, rows={rows})"
         return self._changed(_pieces=shuffle_pieces(self._pieces, seed, rows), _order=(*self._order, words))
 
     def shard(self, num_shards: int, index: int) -> ArrowIterableDataset:
         """One of `num_shards` runs of rows, as long as each other to one row, whatever the number of files."""
+        num_shards, index = as_whole("num_shards", num_shards, None), as_whole("index", index, None)
         if num_shards < 1 or not 0 <= index < num_shards:
             raise ConfigError(f"shard({num_shards}, {index}) asks for no shard: index counts from 0 below num_shards.")
         words = f"shard({num_shards}, {index})"
@@ -151,21 +161,18 @@ class ArrowIterableDataset:
 
         A batch never crosses from one file to the next. After a resume the batch under way is mapped again.
         """
-        if batch_size < 1:
-            raise ConfigError(f"map's batch_size must be 1 or more, not {batch_size}.")
-        removed = frozenset([remove_columns] if isinstance(remove_columns, str) else remove_columns)
-        step = BatchedMap(function, removed, batch_size) if batched else Map(function, removed)
+        function, batch_size = as_function("function", function), as_whole("batch_size", batch_size)
+        removed = frozenset(as_names("remove_columns", remove_columns))
+        step = BatchedMap(function, removed, batch_size) if as_flag("batched", batched) else Map(function, removed)
         return self._changed(_steps=(*self._steps, step))
 
     def filter(self, function: Callable[[Row], Any]) -> ArrowIterableDataset:
         """Only the rows for which the function says yes."""
-        return self._changed(_steps=(*self._steps, Filter(function)))
+        return self._changed(_steps=(*self._steps, Filter(as_function("function", function))))
 
     def with_format(self, format: str) -> ArrowIterableDataset:
         """`python` values (the default), or `numpy`: numbers and lists of numbers as views of the mapped file."""
-        if format not in _FORMATS:
-            raise ConfigError(f"Unknown format {format!r}{did_you_mean(format, _FORMATS)}.")
-        return self._changed(_format=format)
+        return self._changed(_format=as_choice("format", format, tuple(_FORMATS)))
 
     def __len__(self) -> int:
         """Rows of this data set; TypeError where a filter or a batched map decides it."""

@@ -26,7 +26,7 @@ from gristmill.adapters.parcel import Tensors
 from gristmill.adapters.passes import extended
 from gristmill.adapters.torch import SampleDataset
 from gristmill.core.errors import ConfigError, StateError
-from gristmill.loader.batch import IGNORED
+from gristmill.loader.batch import IGNORED, as_keys
 from gristmill.loader.loader import step_after
 from gristmill.loader.state import check_state, make_state
 from gristmill.order.plan import Plan
@@ -39,8 +39,9 @@ class CausalLMDataset(SampleDataset):
     the model's forward takes, such as position_ids or attention_mask. pad_to_multiple_of is that of `Loader`.
     """
 
-    def __init__(self, plan: Plan, *, keys: Sequence[str] = (), pad_to_multiple_of: int | None = None) -> None:
-        super().__init__(plan, keys=[key for key in keys if key != "labels"], pad_to_multiple_of=pad_to_multiple_of)
+    def __init__(self, plan: Plan, *, keys: str | Sequence[str] = (), pad_to_multiple_of: int | None = None) -> None:
+        others = [key for key in as_keys(keys) if key != "labels"]
+        super().__init__(plan, keys=others, pad_to_multiple_of=pad_to_multiple_of)
 
     def __getitems__(self, indices: Sequence[int]) -> list[Tensors]:
         """Many rows in one go."""

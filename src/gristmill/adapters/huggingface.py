@@ -17,6 +17,7 @@ from typing import Any
 
 from gristmill.adapters.arrow_dataset import ArrowIterableDataset
 from gristmill.adapters.arrow_files import ArrowFile, Piece, count_rows
+from gristmill.core.arguments import as_flag, as_path, as_text
 from gristmill.core.errors import ConfigError
 from gristmill.core.extras import extra
 from gristmill.core.hashing import fingerprint
@@ -45,11 +46,13 @@ def fast_load_iterable_dataset(
     The index is kept in `index_dir` (gristmill/arrow in the user's cache folder); it is made again, with a warning,
     where the Arrow files or local source files changed, and without one by `force_reindex` or a `download_mode`.
     """
+    path, split = as_text("path", os.fspath(path) if isinstance(path, os.PathLike) else path), as_text("split", split)
+    force_reindex = as_flag("force_reindex", force_reindex)
     _refuse_unmapped(load_dataset_kwargs)
     files = _spelt_out(data_files)
     arguments = {"path": path, "name": name, "split": split, "data_files": files, "revision": revision}
     arguments |= load_dataset_kwargs
-    folder = Path(index_dir) if index_dir is not None else _default_index_dir()
+    folder = as_path("index_dir", index_dir) if index_dir is not None else _default_index_dir()
     sources = _source_files(arguments, folder)
     request = _request(arguments, relative=not all(os.path.isabs(file) for file, _, _ in sources))
     place = folder / f"{fingerprint(request)}.json"

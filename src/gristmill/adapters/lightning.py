@@ -20,8 +20,10 @@ from gristmill.adapters.local_files import ENDLESS
 from gristmill.adapters.parcel import Tensors
 from gristmill.adapters.passes import PassLoader
 from gristmill.adapters.torch import TorchLoader, data_parallel_rank
+from gristmill.core.arguments import as_whole
 from gristmill.core.errors import ConfigError, StateError
-from gristmill.order.plan import Plan
+from gristmill.loader.batch import as_keys
+from gristmill.order.plan import Plan, as_plan
 
 
 class GristmillDataModule(LightningDataModule):
@@ -37,18 +39,25 @@ class GristmillDataModule(LightningDataModule):
         plan: Plan,
         val_plan: Plan | None = None,
         *,
-        keys: Sequence[str] = (),
+        keys: str | Sequence[str] = (),
         threads: int = 2,
         max_docs: int | None = None,
         pad_to_multiple_of: int | None = None,
     ) -> None:
         super().__init__()
-        self.plan, self.val_plan = plan, val_plan
+        self.plan = as_plan("plan", plan)
+        self.val_plan = None if val_plan is None else as_plan("val_plan", val_plan)
+        keys, threads = as_keys(keys), as_whole("threads", threads, 0)
+        max_docs = None if max_docs is None else as_whole("max_docs", max_docs)
         self._options: dict[str, Any] = {
             "keys": keys, "threads": threads, "max_docs": max_docs, "pad_to_multiple_of": pad_to_multiple_of
         }  # fmt: skip
         self._train: TrainLoader | None = None
         self._val: ValLoader | None = None
+
+    def __repr__(self) -> str:
+        val = "" if self.val_plan is None else f", val_plan={self.val_plan!r}"
+        return f"GristmillDataModule({self.plan!r}{val})"
 
     def setup(self, stage: str) -> None:
         """Open the loaders, once the process group exists from which ranks are taken."""

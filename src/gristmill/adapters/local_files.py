@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ with extra("torch", __name__):
     from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 
 from gristmill.adapters.torch import data_parallel_rank
+from gristmill.core.arguments import as_paths, as_whole
 from gristmill.core.errors import ConfigError
 from gristmill.loader.batch import Assembler, Batch, Group
 from gristmill.loader.loader import READAHEAD_BYTES, Loader
@@ -59,6 +61,9 @@ class LocalTokenizedDatasetFixed(Dataset[Sample]):
         self.__dict__.update(state)
         self._open()
 
+    def __repr__(self) -> str:
+        return f"LocalTokenizedDatasetFixed({_describe(self.store, self.max_length)})"
+
     def __len__(self) -> int:
         return self.store.num_tokens // self.max_length
 
@@ -84,7 +89,8 @@ class LocalTokenizedDataset(IterableDataset[Sample]):
     def __init__(
         self, data_path: Paths, max_length: int, batch_size: int = 1, seed: int = 0, dtype: str | None = None
     ) -> None:
-        check_positive(batch_size=batch_size)
+        check_positive(batch_size=as_whole("batch_size", batch_size))
+        seed = as_whole("seed", seed, None)
         self.store = _open_for(data_path, max_length, dtype)
         rank, world_size = data_parallel_rank()
         rows, sequences = batch_size * world_size, self.store.num_tokens // max_length
@@ -97,6 +103,9 @@ class LocalTokenizedDataset(IterableDataset[Sample]):
         self.loader = Loader(plan, rank, world_size, keys=("labels",), threads=0)
         self.loader.batch(0)  # loads the compiled kernels, as above
         self.batch_size, self.batches = batch_size, sequences // rows
+
+    def __repr__(self) -> str:
+        return f"LocalTokenizedDataset({_describe(self.store, self.loader.plan.seq_len)})"
 
     def __len__(self) -> int:
         """Sequences of one pass on this rank."""
@@ -165,6 +174,10 @@ def create_dataloaders(
     train is shuffled by `seed` and resumable; val is every sequence in order, all of them on every rank, its last batch
     maybe short. `batch_size` counts the sequences of one rank. `dtype` is for files that do not tell it themselves.
     """
+    for name, paths in (("train_data_path", train_data_path), ("val_data_path", val_data_path)):
+        as_paths(name, paths)
+    for name, number in (("num_workers", num_workers), ("prefetch_factor", prefetch_factor)):
+        as_whole(name, number, 0)
     train_data = LocalTokenizedDataset(train_data_path, max_length, batch_size, seed, dtype)
     val_data = LocalTokenizedDatasetFixed(val_data_path, max_length, dtype)
     if train_data.loader.rank == 0:
@@ -182,8 +195,8 @@ def create_dataloaders(
 
 
 def _open_for(data_path: Paths, max_length: int, dtype: str | None) -> Store:
-    check_positive(max_length=max_length)
-    store = open_store(data_path, dtype)
+    check_positive(max_length=as_whole("max_length", max_length))
+    store = open_store([os.fspath(path) for path in as_paths("data_path", data_path)], dtype)
     if store.num_tokens < max_length:
         raise ConfigError(
             f"{store.describe()} has {store.num_tokens:,} tokens, too few for one sequence of {max_length:,}: "

@@ -26,10 +26,11 @@ with extra("olmo", __name__):
     from olmo_core.data.data_loader import TextDataLoaderBase
     from olmo_core.distributed.utils import get_rank, get_world_size
 
+from gristmill.core.arguments import as_flag, as_whole
 from gristmill.core.errors import ConfigError, StateError
 from gristmill.loader.batch import Batch
 from gristmill.loader.loader import Loader
-from gristmill.order.plan import Plan
+from gristmill.order.plan import Plan, as_plan
 
 _KEYS = ("epoch", "epoch_steps", "tokens_processed", "loader")
 
@@ -51,20 +52,26 @@ class GristmillDataLoader(TextDataLoaderBase):
         dp_world_size: int | None = None,
         dp_rank: int | None = None,
     ) -> None:
-        if not plan.options.drop_last:
+        doc_lens, threads = as_flag("doc_lens", doc_lens), as_whole("threads", threads, 0)
+        dp_world_size = get_world_size() if dp_world_size is None else as_whole("dp_world_size", dp_world_size)
+        dp_rank = get_rank() if dp_rank is None else as_whole("dp_rank", dp_rank, 0)
+        if not as_plan("plan", plan).options.drop_last:
             raise ConfigError("OLMo-core trains on whole batches only: leave drop_last=False out of the plan.")
         super().__init__(
             collator=DataCollator(pad_token_id=plan.sources[0].store.eos or 0),
             work_dir=os.curdir,  # asked for by the base class; an order that is computed has nothing to keep there
             global_batch_size=plan.batch_size * plan.seq_len,
-            dp_world_size=get_world_size() if dp_world_size is None else dp_world_size,
-            dp_rank=get_rank() if dp_rank is None else dp_rank,
+            dp_world_size=dp_world_size,
+            dp_rank=dp_rank,
         )
         self.plan = plan
         self._keys, self._threads = ("cu_seqlens",) if doc_lens else (), threads
         self._plan_through = functools.cache(functools.partial(_plan_through, plan))
         self._loader = self._open(plan)
         self._announce(0)
+
+    def __repr__(self) -> str:
+        return f"GristmillDataLoader({self._loader!r})"
 
     def _open(self, plan: Plan) -> Loader:
         # As many documents as tokens fit into a row, so that none are merged.

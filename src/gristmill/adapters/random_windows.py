@@ -26,9 +26,10 @@ with extra("torch", __name__):
     import torch
 
 from gristmill.adapters.local_files import ENDLESS
-from gristmill.adapters.torch import Tensors, TorchLoader, data_parallel_rank
-from gristmill.core.addresses import refuse_address
+from gristmill.adapters.torch import Tensors, TorchLoader, as_device, data_parallel_rank
+from gristmill.core.arguments import as_path, as_whole, refuse
 from gristmill.core.errors import ConfigError, StateError, did_you_mean
+from gristmill.core.values import fits
 from gristmill.order.options import PlanOptions, check_positive
 from gristmill.order.plan import Plan
 from gristmill.store.format import dtype_for
@@ -53,9 +54,12 @@ class GPTDataConfig:
     val_fraction: float = 0.1
 
     def __post_init__(self) -> None:
-        check_positive(batch_size=self.batch_size, block_size=self.block_size)
-        if not 0 <= self.val_fraction < 1:
-            raise ConfigError(f"val_fraction must be at least 0 and below 1, not {self.val_fraction}.")
+        for name in ("batch_size", "block_size"):
+            check_positive(**{name: as_whole(name, getattr(self, name))})
+        as_whole("seed", self.seed, None)
+        as_device(self.device)
+        if not fits(self.val_fraction, float) or not 0 <= self.val_fraction < 1:
+            raise refuse("val_fraction", "a share from 0 to below 1", self.val_fraction)
 
     @classmethod
     def read(cls, config: Any) -> GPTDataConfig:
@@ -80,8 +84,7 @@ class GPTDataLoader:
     def __init__(self, config: Any, tokenizer: Any, dataset_dir: str | os.PathLike[str] | None = None) -> None:
         self.config = GPTDataConfig.read(config)
         self.tokenizer = load_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
-        refuse_address(dataset_dir)
-        self._dataset_dir = None if dataset_dir is None else Path(dataset_dir).expanduser()
+        self._dataset_dir = None if dataset_dir is None else as_path("dataset_dir", dataset_dir).expanduser()
         self._loaders: dict[str, TorchLoader] = {}
         self._batches: dict[str, Iterator[Tensors]] = {}
         self._discard: Any = None
@@ -89,6 +92,10 @@ class GPTDataLoader:
             self._check_tokenizer(self._dataset_dir)
             for split in SPLITS:
                 self._serve(split, _open_split(self._dataset_dir, split))
+
+    def __repr__(self) -> str:
+        splits = ", ".join(f"{split} {loader.plan!r}" for split, loader in self._loaders.items())
+        return f"GPTDataLoader({splits or 'no data yet'})"
 
     def _check_tokenizer(self, folder: Path) -> None:
         """Refuse a store that another tokenizer has made, where both are known."""

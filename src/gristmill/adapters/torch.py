@@ -26,12 +26,14 @@ with extra("torch", __name__):
 
 from gristmill.adapters.parcel import Tensors as Tensors
 from gristmill.adapters.parcel import sendable
+from gristmill.core.arguments import refuse
 from gristmill.core.errors import ConfigError, StateError
-from gristmill.loader.batch import Assembler, Batch, Group
+from gristmill.core.html import counted
+from gristmill.loader.batch import Assembler, Batch, Group, as_keys
 from gristmill.loader.loader import READAHEAD_BYTES, Loader, step_after
 from gristmill.loader.state import check_state, make_state
 from gristmill.order.permute import Ints, use_compiled
-from gristmill.order.plan import Plan
+from gristmill.order.plan import Plan, as_plan
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -87,6 +89,14 @@ def _tensors(batch: Batch) -> Tensors:
     return {key: torch.from_numpy(array) for key, array in batch.items()}
 
 
+def as_device(device: Any) -> torch.device:
+    """A torch device, or its name."""
+    try:
+        return torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise refuse("device", "a device of torch that this machine has, such as 'cpu' or 'cuda'", device) from error
+
+
 class TorchLoader(Loader):
     """A `Loader` that yields tensors, on `device` if one is given; state, step and stats are the loader's.
 
@@ -107,7 +117,7 @@ class TorchLoader(Loader):
         **options: Any,
     ) -> None:
         super().__init__(plan, *_resolve_rank(rank, world_size, mesh), **options)
-        self.device = None if device is None else torch.device(device)
+        self.device = None if device is None else as_device(device)
         self._pins = torch.cuda.is_available() and (self.device is None or self.device.type == "cuda")
 
     def __getstate__(self) -> dict[str, Any]:
@@ -155,16 +165,19 @@ class BatchDataset(IterableDataset[Tensors]):
         world_size: int | None = None,
         *,
         mesh: DeviceMesh | None = None,
-        keys: Sequence[str] = (),
+        keys: str | Sequence[str] = (),
         max_docs: int | None = None,
         pad_to_multiple_of: int | None = None,
     ) -> None:
-        self.plan = plan
+        self.plan = as_plan("plan", plan)
         self._start = 0
         arrays: dict[str, Any] = {"keys": keys, "max_docs": max_docs, "pad_to_multiple_of": pad_to_multiple_of}
         self._loader = Loader(plan, *_resolve_rank(rank, world_size, mesh), threads=0, **arrays)
         # Loads the compiled kernels (half a second), which forked workers then inherit.
         self._loader.batch(plan.skips.next_served(0))
+
+    def __repr__(self) -> str:
+        return f"BatchDataset({self._loader!r})"
 
     def __len__(self) -> int:
         """Batches of the whole plan; TypeError if it is endless."""
@@ -227,7 +240,8 @@ def state_from_snapshot(plan: Plan, snapshot: Mapping[str, Any]) -> dict[str, An
 
     It fits any number of workers (`BatchDataset.resume`) and of ranks, and any loader of ours.
     """
-    states = _iterator_states(snapshot)
+    plan = as_plan("plan", plan)
+    states = _iterator_states(snapshot) if isinstance(snapshot, Mapping) else []
     if not states or None in states:
         raise StateError("This is no snapshot of a StatefulDataLoader over a BatchDataset.")
     # The worker whose turn it is has the earliest step.
@@ -255,13 +269,13 @@ class SampleDataset(Dataset[Tensors]):
         self,
         plan: Plan,
         *,
-        keys: Sequence[str] = (),
+        keys: str | Sequence[str] = (),
         max_docs: int | None = None,
         pad_to_multiple_of: int | None = None,
     ) -> None:
-        if plan.total_steps is None:
+        if as_plan("plan", plan).total_steps is None:
             raise ConfigError("A map-style data set has an end: give the plan steps=.")
-        self.plan, self.keys, self._max_docs = plan, tuple(keys), max_docs
+        self.plan, self.keys, self._max_docs = plan, as_keys(keys), max_docs
         self.pad_to_multiple_of = pad_to_multiple_of
         self._open()
 
@@ -286,6 +300,9 @@ class SampleDataset(Dataset[Tensors]):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._open()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({counted(len(self), 'row')} of {self.plan!r})"
 
     def __len__(self) -> int:
         """Rows in all batches; the last batch of a pass may be short."""

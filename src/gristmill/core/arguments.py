@@ -56,7 +56,7 @@ def as_choice(name: str, value: Any, known: Sequence[str]) -> str:
     if not isinstance(value, str):
         raise refuse(name, " or ".join(map(repr, known)), value)
     if value not in known:
-        raise ConfigError(f"{name}={value!r} is not known{did_you_mean(value, known)}.", arguments=name)
+        raise ConfigError(f"{name} {value!r} is not known{did_you_mean(value, known)}.", arguments=name)
     return value
 
 
@@ -98,4 +98,11 @@ def as_kind(name: str, value: Any, kind: type[T], wanted: str) -> T:
     """An object of a class of ours."""
     if not isinstance(value, kind):
         raise refuse(name, wanted, value)
+    return value
+
+
+def as_function(name: str, value: Any) -> Any:
+    """Something that can be called."""
+    if not callable(value):
+        raise refuse(name, "a function", value)
     return value

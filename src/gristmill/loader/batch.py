@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gristmill.core.arguments import as_names
+from gristmill.core.arguments import as_names, as_whole
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.loader.buffers import Buffers
 from gristmill.loader.foresight import Foresight
@@ -108,7 +108,7 @@ class Assembler:
         max_maps: int = MAX_MAPS,
         pad_to_multiple_of: int | None = None,
     ) -> None:
-        keys = as_keys(keys)
+        keys, max_docs = as_keys(keys), None if max_docs is None else as_whole("max_docs", max_docs)
         _check_padding(plan, pad_to_multiple_of)
         self._multiple, cut = pad_to_multiple_of, plan.options.cut
         self._plan, self._max_docs, self._by_piece = plan, max_docs, cut in ("pack", "pad")

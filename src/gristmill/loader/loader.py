@@ -56,7 +56,7 @@ class Loader:
         self.plan, self.keys = as_plan("plan", plan), as_keys(keys)
         self._threads = as_whole("threads", threads, 0)
         self._readahead_bytes = as_whole("readahead_bytes", readahead_bytes)
-        self._max_docs = None if max_docs is None else as_whole("max_docs", max_docs)
+        self._max_docs = max_docs
         self._pad_to_multiple_of = pad_to_multiple_of
         self._partition = Partition(rank, world_size)
         self._partition.check(plan)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gristmill.core.addresses import refuse_address
+from gristmill.core.arguments import as_flag, as_path, as_paths
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.core.paths import disk_errors, relative_to, sync_directory, write_atomic
 from gristmill.store.folder import StoreFolder
@@ -74,11 +75,11 @@ class _Part:
 
 def join(paths: Sequence[PathLike], out: PathLike, *, overwrite: bool = False) -> Manifest:
     """A store whose manifest points at the shards of several: no token is copied, so the shards must stay in place."""
-    refuse_address(out)
-    parts = [_Part(*store_splits(path), load_manifest(store_splits(path)[0])) for path in paths]
+    root, overwrite = as_path("out", out), as_flag("overwrite", overwrite)
+    roots = [store_splits(path) for path in as_paths("paths", paths, "a store or a list of stores")]
+    parts = [_Part(*each, load_manifest(each[0])) for each in roots]
     if not parts:
         raise ConfigError("An empty list of stores cannot be joined.")
-    root = Path(out)
     for part in parts:
         _check_alike(parts[0], part)
         refuse_inside(part.root, root)

@@ -14,8 +14,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from gristmill.core.addresses import refuse_address
-from gristmill.core.errors import ConfigError, StoreError, did_you_mean
+from gristmill.core.arguments import as_choice, as_flag, as_path
+from gristmill.core.errors import ConfigError, StoreError
 from gristmill.core.progress import Progress, Shown, shown
 from gristmill.store.exchange import refuse_inside, store_splits
 from gristmill.store.format import DOCS_SUFFIX, SUM_BLOCK, block_sums
@@ -79,11 +79,9 @@ def export_store(
     path: PathLike, to: str, out: PathLike, *, overwrite: bool = False, progress: Shown = None
 ) -> ExportReport:
     """Lay a store (or one split of it) out for `to`: megatron, olmo, nanogpt, llmc, npy or sharded-bin."""
-    if to not in FORMATS:
-        raise ConfigError(f'to="{to}" is no format that is known{did_you_mean(to, FORMATS)}.', arguments="to")
-    refuse_address(out)
-    root, wanted = store_splits(path)
-    folder = Path(out)
+    to, overwrite = as_choice("to", to, tuple(FORMATS)), as_flag("overwrite", overwrite)
+    root, wanted = store_splits(as_path("path", path, "the folder of a store"))
+    folder = as_path("out", out)
     refuse_inside(root, folder)
     stores = {split: open_split(root, split) for split in wanted}
     filled = {split: store for split, store in stores.items() if store.num_shards}

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gristmill.core.addresses import refuse_address
-from gristmill.core.errors import ConfigError, did_you_mean
+from gristmill.core.arguments import as_choice, as_flag, as_path, as_paths
+from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import hash64
 from gristmill.core.paths import write_atomic
 from gristmill.core.progress import Progress, Shown, shown
@@ -75,14 +75,11 @@ def import_store(
     of a `.csv.gz` beside a headerless `.npy`, else EOS marks them (boundaries="eos": always). Ids are the sidecar's,
     else FILE:ROW.
     """
-    if boundaries not in BOUNDARIES:
-        raise ConfigError(
-            f"boundaries {boundaries!r} is not known{did_you_mean(boundaries, BOUNDARIES)}.", arguments="boundaries"
-        )
-    refuse_address(out)
+    boundaries, split = as_choice("boundaries", boundaries, BOUNDARIES), as_choice("split", split, SPLITS)
+    overwrite = as_flag("overwrite", overwrite)
     if not 0 <= eos < vocab_size:
         raise ConfigError(f"EOS {eos} is outside the vocabulary of {vocab_size:,}.")
-    root, named = Path(out), _tokenizer(tokenizer, tokenizer_json)
+    root, named = as_path("out", out), _tokenizer(tokenizer, tokenizer_json)
     stores = _opened(paths, split, dtype, eos)
     _refuse_own_files(root, stores)
     job = _Import(root, eos, vocab_size)
@@ -111,12 +108,8 @@ def _size(store: Store) -> int:
 def _opened(paths: Paths | Mapping[str, Paths], given: str, dtype: str | None, eos: int) -> dict[str, list[Store]]:
     """The files of each split in the order given, all opened before anything is written."""
     by_split = dict(paths) if isinstance(paths, Mapping) else {given: paths}
-    for split in by_split:
-        if split not in SPLITS:
-            raise ConfigError(f"Unknown split {split!r}{did_you_mean(split, SPLITS)}.")
-    stores = {
-        split: [open_foreign(path, dtype, eos) for path in named_paths(files)] for split, files in by_split.items()
-    }
+    files = {as_choice("split", split, SPLITS): as_paths("paths", listed) for split, listed in by_split.items()}
+    stores = {split: [open_foreign(path, dtype, eos) for path in named_paths(each)] for split, each in files.items()}
     if not any(stores.values()):
         raise ConfigError("There are no files to import.")
     return stores
