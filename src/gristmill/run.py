@@ -323,7 +323,7 @@ def _pinned_store(plan: Path, name: str, pin: Mapping[str, Any]) -> Store:
     """A source of a plan, opened as it was when the plan was made."""
     given = pin["path"] if isinstance(pin["path"], list) else [pin["path"]]
     places = [_pinned_place(plan, name, str(path)) for path in given]
-    return open_store(places if len(places) > 1 else places[0], pin.get("dtype"), pin.get("eos"))
+    return open_store(places[0] if len(places) == 1 else places, pin.get("dtype"), pin.get("eos"))
 
 
 def _pinned_place(plan: Path, name: str, path: str) -> Path:

@@ -74,6 +74,7 @@ MISTAKES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "max_epochs as text": (lambda plan: plan["options"].update(max_epochs="3"), "max_epochs cannot be '3'"),
     "a step that is nothing": (lambda plan: plan["options"].update(skip=[[None, 3]]), "from_step cannot be None"),
     "shards as text": (lambda plan: plan["sources"]["web"].update(shards="1"), "shards cannot be '1'"),
+    "no path in a list": (lambda plan: plan["sources"]["web"].update(path=[]), "An empty list of files is no store"),
     "a path that is nothing": (lambda plan: plan["sources"]["web"].update(path=None), "path cannot be None"),
     "a weight without end": (lambda plan: plan.update(weights={"web": "1e999999999"}), "not a number"),
     "a weight far too small": (lambda plan: plan.update(weights={"web": "1e-999"}), "add up to 0"),

@@ -56,6 +56,7 @@ def seeds() -> list[bytes]:
             pin["path"] = [f"stores/{name}/part-{i}.bin" for i in range(2)]
     first = values[0]
     found = [{**first, "weights": {"web": "1e999999999"}}, {**first, "seed": None}, {**first, "options": None},
+             {**first, "sources": {"web": {**first["sources"]["web"], "path": []}}},
              {**first, "sources": {"web": None}}, {**first, "batch_size": 10**30}]  # fmt: skip
     texts = [json.dumps(value).encode() for value in (*values, *found)]
     return [*texts, texts[0].replace(b'"seed": 1', b'"seed": NaN')]
@@ -81,4 +82,4 @@ def attempt(data: bytes, folder: Path) -> None:
     if segment.batch_size * segment.seq_len <= MOST_TOKENS:
         batch = gm.Loader(plan, threads=0).batch(step)
         assert batch["input_ids"].shape == (segment.batch_size, segment.seq_len)
-        assert batch["input_ids"].max() <= 256
+        assert batch["input_ids"].max() <= max(256, *(source.store.eos or 0 for source in plan.sources))
