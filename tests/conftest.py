@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -14,6 +15,10 @@ import pytest
 from gristmill.store.format import dtype_for, write_idx
 from gristmill.store.manifest import Manifest
 from gristmill.store.writer import SplitWriter
+
+# No deadlines: the first call of a kernel compiles it, and the machines are shared.
+hypothesis.settings.register_profile("gristmill", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("gristmill")
 
 Documents = Sequence[Sequence[int]]
 
