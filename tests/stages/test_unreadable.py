@@ -81,7 +81,7 @@ def test_the_note_names_each_damaged_file_and_advises_nothing_that_was_said(prep
 
 def test_files_of_no_bytes_are_named_and_no_error(prepare: Callable[..., Any]) -> None:
     rows, notes = prepare(a_jsonl=GOOD, b_jsonl=b"", c_parquet=b"", d_jsonl_gz=b"")
-    assert "3 of the 4 input files are empty (0 bytes): b.jsonl, c.parquet, d.jsonl.gz." in notes and rows == []
+    assert "Of the 4 input files 3 hold nothing (0 bytes): b.jsonl, c.parquet, d.jsonl.gz." in notes and rows == []
 
 
 def test_nothing_but_files_of_no_bytes_is_an_error(prepare: Callable[..., Any]) -> None:

@@ -39,5 +39,5 @@ def test_other_types_are_refused() -> None:
 
 
 def test_lone_surrogates_name_their_row() -> None:
-    with pytest.raises(SourceError, match="row 1 of the batch is not valid Unicode"):
+    with pytest.raises(SourceError, match="Row 1 of the batch is not valid Unicode"):
         flat_texts(["fine", "bad \ud800"])

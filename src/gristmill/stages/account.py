@@ -93,7 +93,7 @@ class Funnel:
             found.append(f"{said}: {shown}{more}")
         if self.empty:
             names = ", ".join(self.empty[:_SHOWN]) + (", ..." if len(self.empty) > _SHOWN else "")
-            found.append(f"{len(self.empty):,} of the {files:,} input files are empty (0 bytes): {names}.")
+            found.append(f"Of the {files:,} input files {len(self.empty):,} hold nothing (0 bytes): {names}.")
         if self.ignored:
             found.append(f"{self.ignored:,} members of tar files hold no text and were left out.")
         return found

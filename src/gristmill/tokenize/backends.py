@@ -178,7 +178,7 @@ def choose_backend(definition: Definition, wanted: str | None) -> tuple[str, Enc
     possible = ("byte",) if reference == "byte" else ("gigatoken", reference)
     if wanted is not None and wanted not in possible:
         hint = did_you_mean(wanted, possible)
-        raise ConfigError(f"tokenizer {definition.name}: no backend {wanted!r}{hint}")
+        raise ConfigError(f"The tokenizer {definition.name}: no backend {wanted!r}{hint}.")
     if wanted is not None or reference == "byte":
         backend = wanted or "byte"
         return backend, _build_wanted(definition, backend), ""

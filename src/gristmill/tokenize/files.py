@@ -108,13 +108,13 @@ def _eos_id(content: Json, wanted: int | str | None, name: str) -> int:
     ids = vocabulary(content)
     if isinstance(wanted, int):
         if wanted not in ids.values():
-            raise ConfigError(f"tokenizer {name}: eos={wanted} is none of its {vocab_size(content)} ids")
+            raise ConfigError(f"The tokenizer {name}: eos={wanted} is none of its {vocab_size(content)} ids.")
         return wanted
     if wanted is None:
         wanted = _common_eos(content, name)
     if wanted not in ids:
         added = [token["content"] for token in content.get("added_tokens") or []]
-        raise ConfigError(f"tokenizer {name}: no token {wanted!r} to end documents{did_you_mean(wanted, added)}")
+        raise ConfigError(f"The tokenizer {name}: no token {wanted!r} to end documents{did_you_mean(wanted, added)}.")
     return ids[wanted]
 
 
@@ -126,4 +126,4 @@ def _common_eos(content: Json, name: str) -> str:
         return found[0]
     state = f"several could end a document ({', '.join(found)})" if found else "none has a usual name for it"
     offer = f"; its added tokens: {', '.join(added[:20])}" if added else ""
-    raise ConfigError(f"tokenizer {name}: which token ends a document? {state}: give eos= (a token or an id){offer}")
+    raise ConfigError(f"The tokenizer {name}: which token ends a document? {state}: give eos= (token or id){offer}.")

@@ -69,7 +69,7 @@ def require_equal(texts: list[str], got: tuple[Ids, Offsets], want: tuple[Ids, O
 def require_same_text(text: str, decoded: str, name: str) -> None:
     """ConfigError where a text does not come back from its ids."""
     if text != decoded:
-        raise ConfigError(f"tokenizer {name}: the sample {text[:60]!r} came back from its ids as {decoded[:60]!r}")
+        raise ConfigError(f"The tokenizer {name}: the sample {text[:60]!r} came back from its ids as {decoded[:60]!r}.")
 
 
 def _row(encoded: tuple[Ids, Offsets], row: int) -> list[int]:

@@ -56,7 +56,7 @@ def _arrow_strings(texts: Any) -> Any:
     if not isinstance(texts, pa.Array):
         return _from_list(texts)
     if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
-        raise ConfigError(f"texts must be string or large_string, not {texts.type}: cast the column first")
+        raise ConfigError(f"texts must be string or large_string, not {texts.type}: cast the column first.")
     return texts.fill_null("") if texts.null_count else texts
 
 
@@ -67,4 +67,4 @@ def _from_list(texts: Sequence[str]) -> Any:
         return pa.array(texts, pa.large_string())
     except UnicodeEncodeError as error:
         row = next(row for row, text in enumerate(texts) if text.encode("utf-8", "ignore").decode() != text)
-        raise SourceError(f"row {row} of the batch is not valid Unicode ({error.reason}): clean it first") from error
+        raise SourceError(f"Row {row} of the batch is not valid Unicode ({error.reason}): clean it first.") from error

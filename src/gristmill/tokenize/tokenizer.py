@@ -64,11 +64,11 @@ def _find(name: str, eos: int | str | None) -> Definition:
     if path.exists():
         return local_definition(path, eos)
     if path.suffix in (".json", ".tiktoken") or path.is_absolute() or name.startswith((".", "~")):
-        raise ConfigError(f"tokenizer {name}: there is no such file")
+        raise ConfigError(f"The tokenizer {name}: there is no such file.")
     if re.fullmatch(r"[\w.-]+/[\w.-]+", name):
         return hub_definition(name, eos)
     hint = did_you_mean(name, NAMES)
-    raise ConfigError(f"no tokenizer {name!r}{hint}; or give the path of a tokenizer.json, or a Hugging Face org/name")
+    raise ConfigError(f"There is no tokenizer {name!r}{hint}. A tokenizer.json or a Hugging Face org/name works too.")
 
 
 def _with_own_eos(definition: Definition, eos: int | str | None) -> Definition:
