@@ -1,4 +1,4 @@
-"""`.blocks` sums every 16 KiB of a shard's files, and what is read of them is compared with it."""
+"""`.blocks` sums every 4 KiB of a shard's files, and what is read of them is compared with it."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ import pytest
 
 import gristmill as gm
 from gristmill.core.errors import StoreError
+from gristmill.store.blocks import BLOCK
 from gristmill.store.table import Table
 from gristmill.testing import tiny_store
 
@@ -42,7 +43,7 @@ def test_a_flipped_bit_of_the_tokens_is_found_by_the_first_batch_that_reads_its_
     path = root / "train/shard-00001.bin"
     flip(path, 50_001)
     damaged: list[np.ndarray[Any, Any]] = []
-    with pytest.raises(StoreError, match=r"shard-00001\.bin is damaged: its block 3 of 16,384 bytes"):
+    with pytest.raises(StoreError, match=r"shard-00001\.bin is damaged: its block 12 of 4,096 bytes"):
         damaged.extend(loader(gm.open(root)).batch(step)["input_ids"].copy() for step in range(600))
     assert (np.array(damaged) == np.array(whole[: len(damaged)])).all() and damaged
 
@@ -67,7 +68,7 @@ def test_a_block_is_checked_once(root: Path) -> None:
         pass
     other = np.array([20_000]), np.array([500])
     flip(root / "train/shard-00000.bin", 40_100)
-    with pytest.raises(StoreError, match="block 2"), table.tokens(table.shards_of(*other), *other):
+    with pytest.raises(StoreError, match="block 9"), table.tokens(table.shards_of(*other), *other):
         pass
 
 
@@ -78,6 +79,45 @@ def test_a_piece_over_several_shards_is_checked_in_all_of_them(root: Path) -> No
     table = Table([store])
     with pytest.raises(StoreError, match=r"shard-00002\.bin"), table.tokens(table.shards_of(*piece), *piece):
         pass
+
+
+@pytest.mark.parametrize("rest", [2, 100, 240, 242, 4094])
+def test_the_short_last_block_of_a_shard_is_checked_too(tmp_path: Path, make_store: Make, rest: int) -> None:
+    size = 3 * BLOCK + rest
+    root = make_store(tmp_path / "s", [[1] * (size // 2 - 1)], tokens_per_shard=10**6)
+    assert (root / "train/shard-00000.bin").stat().st_size == size
+    piece = np.array([0]), np.array([size // 2])
+    table = Table([gm.open(root)])
+    with table.tokens(table.shards_of(*piece), *piece):
+        pass
+    flip(root / "train/shard-00000.bin", size - 1)
+    table = Table([gm.open(root)])
+    with pytest.raises(StoreError, match="block 3"), table.tokens(table.shards_of(*piece), *piece):
+        pass
+
+
+def test_the_block_after_a_sample_is_read_for_its_last_label_only(tmp_path: Path, make_store: Make) -> None:
+    root = make_store(tmp_path / "s", [[1] * 5000], tokens_per_shard=10**6)
+    flip(root / "train/shard-00000.bin", BLOCK)
+    options = gm.PlanOptions(shuffle=False)
+    plan = gm.Plan({"s": gm.open(root)}, seq_len=BLOCK // 2, batch_size=1, steps=1, options=options)
+    assert gm.Loader(plan, keys="input_ids", threads=0).batch(0)["input_ids"].tolist() == [[1] * (BLOCK // 2)]
+    with pytest.raises(StoreError, match="block 1"):
+        gm.Loader(plan, keys=("input_ids", "labels"), threads=0).batch(0)
+
+
+def test_sums_of_another_shard_are_refused_even_if_the_manifest_names_them(root: Path) -> None:
+    path = root / "manifest.json"
+    values = json.loads(path.read_text())
+    shards = values["splits"]["train"]["shards"]
+    del values["sum"]
+    assert shards[-1]["tokens"] < shards[0]["tokens"]
+    shards[0]["blocks_checksum"] = shards[-1]["blocks_checksum"]
+    path.write_text(json.dumps(values))
+    files = sorted(root.rglob("*.blocks"))
+    files[0].write_bytes(files[-1].read_bytes())
+    with pytest.raises(StoreError, match=r"shard-00000\.blocks does not hold the sums of its tokens"):
+        list(loader(gm.open(root)))
 
 
 def test_foreign_and_compressed_files_beside_it_are_read_as_ever(root: Path, tmp_path: Path, make_store: Make) -> None:

@@ -170,7 +170,8 @@ class Assembler:
         from gristmill.store.kernels import assemble
 
         rows, pieces = group.rows, find_pieces(self._plan, self._table, group.segment, group.samples)
-        reach = pieces.lengths + pieces.follows
+        # The token after a piece is its last label: without labels its page is left alone.
+        reach = pieces.lengths + pieces.follows if "labels" in self._keys else pieces.lengths
         touched = self._table.shards_of(pieces.positions, reach)
         edges = _edges(pieces.rows, len(group.steps) * rows)
         kept, sample_ids = np.append(0, np.cumsum(pieces.lengths))[edges], group.sample_ids

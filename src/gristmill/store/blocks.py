@@ -1,11 +1,11 @@
-"""`.blocks`: xxh3-64 of each 16 KiB block of a shard's `.idx`, `.ids` and tokens: any part can be checked by itself.
+"""`.blocks`: xxh3-64 of each 4 KiB block of a shard's `.idx`, `.ids` and tokens: any part can be checked by itself.
 
 magic | bytes of `.idx`, `.ids` and tokens (uint64 each) | xxh3-128 of the tokens' sums | sums of `.idx`, of `.ids`
 | sums of the tokens
 
 All but the sums of the tokens is the *head*, whose xxh3-128 is in the manifest. So the way from the manifest to any
-block is two short reads, here or from afar. A block is as much as a random sample reads anyway: 8 bytes of sums for it
-are 0.05 % of the store. Tokens are summed as they are before compression.
+block is two short reads, here or from afar. A block is a page, so that checking a sample reads no page that it does not
+need; 8 bytes of sums for each are 0.2 % of the store. Tokens are summed as they are before compression.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gristmill.core.errors import StoreError
 from gristmill.store.format import block_sums
 
 BLOCKS_SUFFIX = ".blocks"
-BLOCK = 16 << 10
+BLOCK = 4 << 10
 MAGIC = b"GMBLOCK\1"
 _FIXED = 8 + 3 * 8 + 16
 Sums = npt.NDArray[np.uint64]

@@ -60,7 +60,7 @@ class NamedDocuments:
             return None
         try:
             with open(path, "rb") as file:
-                return read_head(file.read(head_bytes(int(self._files.documents[shard]))), checksum, path).ids
+                return read_head(file.read(head_bytes(int(self._files.documents[shard]))), checksum, path).ids.copy()
         except OSError as error:
             raise StoreError(f"{path} cannot be opened ({error.strerror}): bring the file back.") from error
 

@@ -16,55 +16,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba import carray, types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
 from gristmill.core.compiled import compiled, entry
-
-
-def _pointer_to(typing_context: Any, address: Any, dtype: Any) -> Any:
-    """An integer address as a pointer to `dtype`."""
-    pointer = types.CPointer(dtype.dtype)
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], context.get_value_type(pointer))
-
-    return pointer(types.int64, dtype), generate
-
-
-_pointer: Any = intrinsic(_pointer_to)
-
-
-def _unaligned_int64(typing_context: Any, address: Any) -> Any:
-    """A possibly unaligned int64: Megatron's arrays follow a header of 34 bytes."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer = builder.inttoptr(arguments[0], context.get_value_type(types.CPointer(types.int64)))
-        return builder.load(pointer, align=1)
-
-    return types.int64(types.int64), generate
-
-
-_int64_at: Any = intrinsic(_unaligned_int64)
-
-
-def _prefetch_line(typing_context: Any, address: Any) -> Any:
-    """Ask for the cache line at an address, without waiting for it."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer, word = ir.IntType(8).as_pointer(), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [pointer, word, word, word])
-        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        read, keep, data = word(0), word(3), word(1)
-        builder.call(prefetch, [builder.inttoptr(arguments[0], pointer), read, keep, data])
-        return context.get_dummy_value()
-
-    return types.void(types.int64), generate
-
-
-_prefetch: Any = intrinsic(_prefetch_line)
+from gristmill.store.raw_memory import int64_at, pointer, prefetch
 
 
 @compiled
@@ -84,19 +39,19 @@ def _last_at_most(values: Any, wanted: int) -> Any:
 def _widen(address: int, itemsize: int, count: int, out: Any) -> None:
     """Copy `count` ids of 1, 2, 4 or 8 bytes into int64."""
     if itemsize == 2:
-        two = carray(_pointer(address, np.uint16), (count,))
+        two = carray(pointer(address, np.uint16), (count,))
         for j in range(count):
             out[j] = two[j]
     elif itemsize == 4:
-        four = carray(_pointer(address, np.uint32), (count,))
+        four = carray(pointer(address, np.uint32), (count,))
         for j in range(count):
             out[j] = four[j]
     elif itemsize == 1:
-        one = carray(_pointer(address, np.uint8), (count,))
+        one = carray(pointer(address, np.uint8), (count,))
         for j in range(count):
             out[j] = one[j]
     else:
-        eight = carray(_pointer(address, np.int64), (count,))
+        eight = carray(pointer(address, np.int64), (count,))
         for j in range(count):
             out[j] = eight[j]
 
@@ -122,7 +77,7 @@ def _prefetch_tokens(starts: Any, addresses: Any, headers: Any, itemsizes: Any, 
     shard = _last_at_most(starts, position)
     address = addresses[shard] + headers[shard] + (position - starts[shard]) * itemsizes[shard]
     for line in range(16):
-        _prefetch(address + 64 * line)
+        prefetch(address + 64 * line)
 
 
 @compiled
@@ -130,10 +85,10 @@ def _document_start(address: int, pointers_at: int, marks_at: int, itemsize: int
     """Where document `document` of a shard of `tokens` tokens begins, in tokens of the shard."""
     sequence = document
     if marks_at:
-        sequence = _int64_at(address + marks_at + 8 * document)
+        sequence = int64_at(address + marks_at + 8 * document)
         if sequence >= (marks_at - pointers_at) // 8:  # an empty document after the last sequence
             return tokens
-    return _int64_at(address + pointers_at + 8 * sequence) // itemsize
+    return int64_at(address + pointers_at + 8 * sequence) // itemsize
 
 
 _INTS, _TABLE = types.int64[::1], types.int64[:, ::1]

@@ -263,7 +263,7 @@ def _row_faults(path: str, entry: ShardEntry, lengths: Ints, listing: Listing) -
 
 
 def _block_faults(path: str, entry: ShardEntry, scan: _Scan) -> list[str]:
-    """The sums of every 16 KiB, against themselves and against what they are sums of."""
+    """The sums of every 4 KiB, against themselves and against what they are sums of."""
     name = beside(path, BLOCKS_SUFFIX)
     data = np.frombuffer(Path(name).read_bytes(), np.uint8)
     tokens, head = check_blocks(data, entry.blocks_checksum, name), read_head(data, entry.blocks_checksum, name)

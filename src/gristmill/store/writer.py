@@ -193,7 +193,7 @@ class _BlockSums:
 
 
 class TokenSums(NamedTuple):
-    """How many bytes a shard's tokens have, and xxh3-64 of each of their 1 MiB blocks and of each 16 KiB."""
+    """How many bytes a shard's tokens have, and xxh3-64 of each of their 1 MiB blocks and of each 4 KiB."""
 
     size: int
     sums: Sums
