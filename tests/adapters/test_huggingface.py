@@ -224,7 +224,7 @@ def test_an_access_token_does_not_reach_the_disk(own_home: Path) -> None:
     [
         ({"streaming": True}, "streaming= cannot be"),
         ({"keep_in_memory": True}, "keep_in_memory= cannot be"),
-        ({"split": None}, "names no single split"),
+        ({"split": None}, "split must be text, such as"),
         ({"split": "test"}, "cannot load json"),
         ({"data_files": "nowhere/*.jsonl"}, "cannot load json"),
         ({"features": object()}, "features cannot be named"),

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -26,6 +26,14 @@ with ending.Ending() as told:
         except KeyboardInterrupt:
             pass
 """
+
+
+@pytest.fixture(autouse=True)
+def _heard() -> Iterator[None]:
+    """Ctrl-C is heard, also where the tests run in the background of a shell, which has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture
@@ -89,3 +97,14 @@ def test_work_that_hears_nothing_is_ended_by_force(times: int) -> None:
         os.kill(process.pid, signal.SIGTERM)
         time.sleep(0.2)
     assert process.communicate()[1] == "gristmill: terminated.\n" and process.returncode == 143
+
+
+def test_a_process_that_goes_on_after_a_command_is_not_ended_by_its_signal(
+    command: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gristmill.core.ending._GRACE_SECONDS", 0.05)
+    forced: list[int] = []
+    monkeypatch.setattr(Ending, "_force", lambda self, number: forced.append(number))
+    assert command(lambda: signal.raise_signal(signal.SIGTERM)) == 143
+    time.sleep(0.3)
+    assert not forced

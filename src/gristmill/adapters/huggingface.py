@@ -46,7 +46,7 @@ def fast_load_iterable_dataset(
     The index is kept in `index_dir` (gristmill/arrow in the user's cache folder); it is made again, with a warning,
     where the Arrow files or local source files changed, and without one by `force_reindex` or a `download_mode`.
     """
-    path, split = as_text("path", os.fspath(path) if isinstance(path, os.PathLike) else path), as_text("split", split)
+    path, split = as_text("path", os.fspath(path) if isinstance(path, os.PathLike) else path), _one_split(split)
     force_reindex = as_flag("force_reindex", force_reindex)
     _refuse_unmapped(load_dataset_kwargs)
     files = _spelt_out(data_files)
@@ -161,19 +161,23 @@ def _make_index(arguments: Mapping[str, Any], num_proc: int | None, sources: str
     return Index(list(files.values()), [Piece(numbers[path], start, rows) for path, start, rows in blocks], sources)
 
 
+def _one_split(split: str) -> str:
+    """Hugging Face's own `split=None` means all splits at once; here it is one."""
+    if split is None:
+        raise ConfigError("split must be text, such as 'train': a data set here is one split.", arguments="split")
+    return as_text("split", split)
+
+
 def _load(arguments: Mapping[str, Any], num_proc: int | None) -> Any:
     with extra("hf", "The first load of a data set"):
-        from datasets import Dataset, load_dataset
+        from datasets import load_dataset
     try:
-        dataset = load_dataset(**arguments, num_proc=num_proc)
+        return load_dataset(**arguments, num_proc=num_proc)
     except (OSError, ValueError, StopIteration) as error:
         raise ConfigError(
             f"datasets cannot load {arguments['path']} ({error or 'it finds no rows'}): correct the call, or, where "
             "its own cache is damaged, say download_mode='reuse_cache_if_exists'."
         ) from error
-    if not isinstance(dataset, Dataset):
-        raise ConfigError(f"split={arguments['split']!r} names no single split: say one, such as 'train'.")
-    return dataset
 
 
 def _blocks(dataset: Any) -> Iterator[tuple[str, int, int]]:

@@ -34,6 +34,7 @@ class Ending:
         self._before: dict[int, Any] = {}
         self._hooks = sys.unraisablehook, threading.excepthook
         self._said = threading.Lock()
+        self._over = threading.Event()
 
     def __enter__(self) -> Ending:
         if threading.current_thread() is threading.main_thread():
@@ -48,10 +49,11 @@ class Ending:
         if not self._before:
             return
         signal.set_wakeup_fd(-1)
-        os.close(self._woken)  # the listener ends, or its clock runs on
+        os.close(self._woken)  # the listener ends; or its clock runs on, where the process is to end with the block
         for number, handler in self._before.items():
             signal.signal(number, signal.SIG_IGN if self._last and self.told else handler)
         if not self._last:
+            self._over.set()
             sys.unraisablehook, threading.excepthook = self._hooks
 
     def _listen(self) -> None:
@@ -68,8 +70,10 @@ class Ending:
             if not heard:
                 os.close(asleep)
                 return
-        threading.Event().wait(_GRACE_SECONDS)
-        self._force(heard[0])
+        over = self._over.wait(_GRACE_SECONDS)
+        os.close(asleep)
+        if not over:
+            self._force(heard[0])
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
         if self.told is not None:
