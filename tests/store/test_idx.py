@@ -103,3 +103,13 @@ def test_an_index_of_a_store_that_was_cut_off_is_named(tmp_path: Path, make_stor
         list(gm.Loader(plan, keys=("doc_ids",), threads=0))
     with pytest.raises(StoreError, match=r"shard-00001\.idx"):
         gm.open(root).document_lengths(1)
+
+
+def test_lengths_that_disagree_with_the_places_are_refused_also_at_the_edge_of_a_chunk() -> None:
+    with pytest.raises(StoreError, match="do not have the lengths that it says, in tokens of 1 bytes"):
+        check_idx(idx_of([3, 2]), "x.idx", 10, 1)  # its dtype's code was changed
+    lengths = [1] * 65_537
+    data = idx_of(lengths)
+    data[IDX_HEADER + 4 * 65_535] = 2
+    with pytest.raises(StoreError, match="do not have the lengths"):
+        check_idx(data, "x.idx", 65_537, 2)

@@ -50,7 +50,8 @@ def seeds() -> list[bytes]:
     starts = (np.cumsum(LENGTHS) - LENGTHS) * 2
     several = _index(LENGTHS, starts, [0, 2, 2, 5, 8, 8])
     bad = [_index(LENGTHS, starts, [0, 2**40, *range(2, 9)]), _index(LENGTHS, starts[::-1], range(9))]
-    return [whole.getvalue(), several, *bad, _index([], [], [0]), _index([], [], [0, 0]), IDX_MAGIC]
+    narrow = whole.getvalue()[:17] + bytes([1]) + whole.getvalue()[18:]  # tokens of one byte, their number doubled
+    return [whole.getvalue(), several, *bad, narrow, _index([], [], [0]), _index([], [], [0, 0]), IDX_MAGIC]
 
 
 def mutate(rng: random.Random, seeds: Sequence[bytes]) -> bytes:
