@@ -32,3 +32,9 @@ def test_what_is_kept_is_bounded_and_held_arrays_stay_whole():
         held[-1][:] = i
         assert sum(len(pool) for pool in buffers._pools.values()) <= 10
     assert all((array == i).all() for i, array in enumerate(held))
+
+
+def test_memory_of_another_type_is_not_used_again():
+    buffers = Buffers(1 << 20)
+    buffers.empty("ids", (2, 3), np.int64)  # given back at once
+    assert buffers.empty("ids", (2, 3), np.int32).dtype == np.int32

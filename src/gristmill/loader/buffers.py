@@ -20,7 +20,7 @@ _UNSHARED = 3
 
 
 class Buffers:
-    """Arrays by name and shape; up to `limit` bytes are kept for use again.
+    """Arrays by name, shape and dtype; up to `limit` bytes are kept for use again.
 
     When there are more, of an earlier phase's shape or in batches that someone keeps, all are let go.
     """
@@ -28,17 +28,18 @@ class Buffers:
     def __init__(self, limit: int) -> None:
         self._limit, self._kept = limit, 0
         self._lock = Lock()
-        self._pools: dict[tuple[str, tuple[int, ...]], list[npt.NDArray[Any]]] = {}
+        self._pools: dict[tuple[str, tuple[int, ...], Any], list[npt.NDArray[Any]]] = {}
 
     def empty(self, name: str, shape: tuple[int, ...], dtype: Any) -> npt.NDArray[Any]:
         """An array with whatever content, that no one else uses."""
+        kind = (name, shape, np.dtype(dtype))
         with self._lock:
-            for array in self._pools.get((name, shape), ()):
+            for array in self._pools.get(kind, ()):
                 if sys.getrefcount(array) == _UNSHARED:
                     return array[:]
             array = np.empty(shape, dtype=dtype)
             if self._kept + array.nbytes > self._limit:
                 self._pools, self._kept = {}, 0
             self._kept += array.nbytes
-            self._pools.setdefault((name, shape), []).append(array)
+            self._pools.setdefault(kind, []).append(array)
             return array[:]
