@@ -111,3 +111,15 @@ def test_numpy_keeps_what_is_no_number() -> None:
         {"maybe": 3, "names": [], "part": [], "flag": False},
     ]
     assert numpy_rows(pa.RecordBatch.from_pylist(rows)) == rows
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.struct([("NAMED", pa.int64())])])
+def test_a_name_that_is_no_text_is_told_when_a_file_is_opened(tmp_path: Path, kind: pa.DataType) -> None:
+    value = {"NAMED": 1} if pa.types.is_struct(kind) else 1
+    table = pa.table({"NAMED" if value == 1 else "outer": pa.array([value], kind)})
+    path = tmp_path / "a.arrow"
+    with pa.ipc.new_stream(path, table.schema) as writer:
+        writer.write_table(table)
+    path.write_bytes(path.read_bytes().replace(b"NAMED", b"\xff\xffMED"))
+    with pytest.raises(SourceError, match="cannot be read as an Arrow stream"):
+        count_rows(str(path))

@@ -62,11 +62,19 @@ def _mapped_batches(path: str) -> list[pa.RecordBatch]:
 
     try:
         with pa.memory_map(path) as source, pa.ipc.open_stream(source) as reader:
+            _read_names(reader.schema)
             return list(reader)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise SourceError(
             f"{path} cannot be read as an Arrow stream ({error}).", "Load with force_reindex=True."
         ) from error
+
+
+def _read_names(fields: Iterable[Any]) -> None:
+    """Decode the names of fields and of their parts: pyarrow does so only when rows are made of them."""
+    for field in fields:
+        _ = field.name
+        _read_names(field.type.field(i) for i in range(field.type.num_fields))
 
 
 class MappedFile:

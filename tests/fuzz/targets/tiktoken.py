@@ -18,7 +18,9 @@ def _lines(tokens: list[bytes]) -> bytes:
 def seeds() -> list[bytes]:
     single = [bytes([byte]) for byte in range(256)]
     good = _lines([*single, b"he", b"hel", b"lo", b"hello", b" w"])
-    more = [good + b"AAAA " + rank + b"\n" for rank in (b"9" * 20, b"-1", b"1_0", b"", b"4294967295", b"50256")]
+    more = [
+        good + b"AAAA " + rank + b"\n" for rank in (b"9" * 20, b"-1", b"1_0", b"", b"4294967295", b"13276785", b"50256")
+    ]
     return [good, _lines(single), b"", b"\xff" * 100, _lines([*single, b"xyz"]), good.replace(b" 3\n", b" 4\n"), *more]
 
 
