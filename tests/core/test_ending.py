@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +26,16 @@ with ending.Ending() as told:
             time.sleep(60)
         except KeyboardInterrupt:
             pass
+"""
+
+EXECUTED = """
+import signal
+from gristmill.core.ending import Ending
+with Ending(last=True) as ending:
+    try:
+        exec("signal.raise_signal(signal.SIGTERM)")
+    except KeyboardInterrupt:
+        raise SystemExit(ending.say())
 """
 
 
@@ -108,3 +119,9 @@ def test_a_process_that_goes_on_after_a_command_is_not_ended_by_its_signal(
     assert command(lambda: signal.raise_signal(signal.SIGTERM)) == 143
     time.sleep(0.3)
     assert not forced
+
+
+def test_an_interrupt_inside_a_string_that_is_executed_is_like_any_other(tmp_path: Path) -> None:
+    (tmp_path / "told.py").write_text(EXECUTED)
+    ended = subprocess.run([sys.executable, "-m", "told"], cwd=tmp_path, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (143, "gristmill: terminated\n")
