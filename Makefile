@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test soak lint bench scale clean
+.PHONY: demo test soak lint bench scale measure clean
 
 demo: $(VENV)/.installed
 	$(BIN)/gristmill demo
@@ -38,6 +38,10 @@ bench: $(VENV)/.tested
 	$(BIN)/python benchmarks/arrow.py
 	PYTHON=$(PYTHON) bash benchmarks/setup_datatrove.sh
 	$(BIN)/python benchmarks/curate.py
+
+# The house in figures: lines, knots, types, tests. `--against COMMIT` sets another beside it.
+measure: $(VENV)/.created
+	$(BIN)/python benchmarks/measure.py
 
 scale: $(VENV)/.tested
 	$(BIN)/python benchmarks/scale.py
