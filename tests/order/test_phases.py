@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gristmill as gm
-from gristmill.order.cut import UNITS_PER_BLOCK
+from gristmill.order.epochs import UNITS_PER_BLOCK
 from gristmill.testing import assert_resumes_anywhere, random_documents, tiny_store
 
 

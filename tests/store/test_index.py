@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import gristmill as gm
+from gristmill.order.cut import Pack
 from gristmill.order.pack import RANGE_DOCUMENTS, pack_range
 from gristmill.store.format import write_idx
 from gristmill.store.index import index_path, layout
@@ -19,11 +20,11 @@ def store(tmp_path):
     return tiny_store(tmp_path / "web", random_documents(500, seed=4), shards=3)
 
 
-def pieces_by_document(index, bins):
+def pieces_by_document(store, index, bins):
     """For each document the (bin, start, end) of its pieces."""
     found = {}
     for b in range(bins):
-        for document, start, end in index.pieces(b):
+        for document, start, end in Pack(store).spans(b, index.seq_len):
             found.setdefault(document, []).append((b, start, end))
     return found
 
@@ -32,7 +33,7 @@ def covered(store, index, bins):
     """How often each token is in one of the bins, and how full each bin is."""
     counts, fills = np.zeros(store.num_tokens, dtype=int), []
     for b in range(bins):
-        pieces = index.pieces(b)
+        pieces = Pack(store).spans(b, index.seq_len)
         for document, start, end in pieces:
             first, _ = store.document_span(document)
             counts[first + start : first + end] += 1
@@ -53,7 +54,7 @@ def test_every_token_is_in_exactly_one_bin_and_no_bin_overflows(store, seq_len):
 def test_documents_that_fit_a_window_are_never_split(store):
     gm.index(store, seq_len=64)
     index = store.pack_index(64)
-    for document, placed in pieces_by_document(index, index.bins_in(3)).items():
+    for document, placed in pieces_by_document(store, index, index.bins_in(3)).items():
         pieces = [(start, end) for _, start, end in placed]
         first, last = store.document_span(document)
         if last - first <= 64:
@@ -72,7 +73,7 @@ def test_packing_wastes_little(store):
 def test_bins_of_a_document_are_those_that_hold_it(store):
     gm.index(store, seq_len=16)
     index = store.pack_index(16)
-    placed = pieces_by_document(index, index.bins_in(3))
+    placed = pieces_by_document(store, index, index.bins_in(3))
     expected = {document: [b for b, _, _ in pieces] for document, pieces in placed.items()}
     assert {d: sorted(index.bins_of(d)) for d in range(store.num_documents)} == expected
 

@@ -15,6 +15,7 @@ from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.loader.buffers import Buffers
 from gristmill.loader.foresight import Foresight
 from gristmill.loader.pieces import Pieces, find_pieces
+from gristmill.order.cut import DocumentCut
 from gristmill.order.options import check_positive
 from gristmill.order.permute import Ints
 from gristmill.order.phases import Segment
@@ -110,8 +111,8 @@ class Assembler:
     ) -> None:
         keys, max_docs = as_keys(keys), None if max_docs is None else as_whole("max_docs", max_docs)
         _check_padding(plan, pad_to_multiple_of)
-        self._multiple, cut = pad_to_multiple_of, plan.options.cut
-        self._plan, self._max_docs, self._by_piece = plan, max_docs, cut in ("pack", "pad")
+        self._multiple, self._plan, self._max_docs = pad_to_multiple_of, plan, max_docs
+        self._by_piece = issubclass(plan.cut, DocumentCut)
         masked = self._by_piece or bool(plan.exclusions) or not plan.options.drop_last
         self._keys = tuple(
             key for key in DTYPES if key == "input_ids" or key in keys or (key == "loss_mask" and masked)
@@ -284,9 +285,9 @@ def unstacked(arrays: Batch) -> Iterator[Batch]:
 
 def _check_padding(plan: Plan, multiple: int | None) -> None:
     check_positive(pad_to_multiple_of=multiple)
-    if multiple is not None and plan.options.cut != "pad":
+    if multiple is not None and not plan.cut.lone:
         raise ConfigError(
-            f'pad_to_multiple_of is for cut="pad": the rows of cut="{plan.options.cut}" are full.',
+            f'pad_to_multiple_of is for cut="pad": the rows of cut="{plan.cut.name}" are full.',
             arguments="pad_to_multiple_of",
         )
 

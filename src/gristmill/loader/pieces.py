@@ -6,12 +6,13 @@ follow from the pieces.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from gristmill.core.errors import StoreError
+from gristmill.order.cut import DocumentCut, StreamCut, window_spans
 from gristmill.order.permute import Ints
 from gristmill.order.phases import Segment
 from gristmill.order.plan import Plan
@@ -44,16 +45,14 @@ class Pieces(NamedTuple):
 
 def find_pieces(plan: Plan, table: Table, segment: Segment, samples: Ints) -> Pieces:
     """The pieces of samples, row by row."""
-    if plan.options.cut == "pad":
-        return _documents(table, samples, segment.seq_len)
-    if plan.options.cut == "pack":
-        return _bins(plan, table, samples, segment.seq_len)
-    return _stretches(plan, table, segment, samples)
+    cut = plan.sources[0].cut
+    if isinstance(cut, StreamCut):
+        return _stretches(plan, table, segment, samples, cut.starts(samples[:, 2], segment.seq_len))
+    return _windows(plan, table, samples, segment.seq_len)
 
 
-def _stretches(plan: Plan, table: Table, segment: Segment, samples: Ints) -> Pieces:
-    """chunk and window: one stretch of the stream a row."""
-    first = samples[:, 2] * (segment.seq_len if plan.options.cut == "chunk" else 1)
+def _stretches(plan: Plan, table: Table, segment: Segment, samples: Ints, first: Ints) -> Pieces:
+    """One stretch of the stream a row, from `first` on."""
     # A store that grew since the plan was made must not lend its new tokens as labels.
     pinned = zip(plan.sources, segment.lanes, strict=True)
     limits = np.array([source.store.tokens_in(lane.shards) for source, lane in pinned])
@@ -63,38 +62,30 @@ def _stretches(plan: Plan, table: Table, segment: Segment, samples: Ints) -> Pie
     return Pieces(rows, zeros, table.bases[samples[:, 0]] + first, lengths, follows, zeros)
 
 
-def _documents(table: Table, samples: Ints, seq_len: int) -> Pieces:
-    """pad: one document a row; an empty one, which foreign files may have, is a row without a piece."""
-    first, end = _spans(table, table.doc_bases[samples[:, 0]] + samples[:, 2])
-    whole = end - first
-    lengths = np.minimum(whole, seq_len)
-    rows, zeros = np.arange(len(samples)), np.zeros(len(samples), dtype=np.int64)
-    pieces = Pieces(rows, zeros, first, lengths, whole > seq_len, whole - lengths)
-    return pieces if lengths.all() else Pieces(*(column[lengths > 0] for column in pieces))
-
-
-def _bins(plan: Plan, table: Table, samples: Ints, seq_len: int) -> Pieces:
-    """pack: the documents of one bin a row, side by side."""
-    rows, documents, windows = _bin_documents(plan, table, samples, seq_len)
+def _windows(plan: Plan, table: Table, samples: Ints, seq_len: int) -> Pieces:
+    """Documents or windows of them side by side; an empty one, which foreign files may have, is no piece."""
+    rows, documents, windows = _documents(plan, table, samples, seq_len)
     first, end = _spans(table, documents)
     whole = end - first
-    start = np.where(windows < 0, whole // seq_len, windows) * seq_len
-    lengths = np.minimum(whole - start, seq_len)
+    start, lengths = window_spans(whole, windows, seq_len)
     ends = np.cumsum(lengths)
     row_starts = np.append(0, ends)[np.searchsorted(rows, rows)]
-    columns = ends - lengths - row_starts
+    columns, follows = ends - lengths - row_starts, start + lengths < whole
+    if plan.cut.lone:
+        pieces = Pieces(rows, columns, first, lengths, follows, whole - lengths)
+        return pieces if lengths.all() else Pieces._make(column[lengths > 0] for column in pieces)
     if (lengths < 1).any() or (columns + lengths > seq_len).any():
         raise StoreError("A pack index does not fit the documents of its store: run `gristmill index --force`.")
-    return Pieces(rows, columns, first + start, lengths, start + lengths < whole, np.zeros_like(rows))
+    return Pieces(rows, columns, first + start, lengths, follows, np.zeros_like(rows))
 
 
-def _bin_documents(plan: Plan, table: Table, samples: Ints, seq_len: int) -> tuple[Ints, Ints, Ints]:
-    """Row, document and window of each piece, looked up in the pack index of each source, in row order."""
+def _documents(plan: Plan, table: Table, samples: Ints, seq_len: int) -> tuple[Ints, Ints, Ints]:
+    """Row, document and window of each piece, as the cut of each source places them, in row order."""
+    cuts = [source.cut for source in plan.sources if isinstance(source.cut, DocumentCut)]
     parts = [(_NONE, _NONE, _NONE)]  # a rank may have no row of a short last batch
     for k in np.unique(samples[:, 0]):
         here = np.flatnonzero(samples[:, 0] == k)
-        index: Any = plan.sources[k].store.pack_index(seq_len)
-        which, documents, windows = index.pieces_of(samples[here, 2])
+        which, documents, windows = cuts[k].windows(samples[here, 2], seq_len)
         parts.append((here[which], table.doc_bases[k] + documents, windows))
     if len(parts) == 2:
         return parts[1]

@@ -1,87 +1,194 @@
-"""How a source's tokens become numbered samples, and in which order an epoch takes them.
+"""How a source's tokens become numbered samples: a class for each way.
 
     chunk    sample i is tokens [i*T, (i+1)*T) of the concatenated stream
     window   sample i is tokens [i, i+T): every start offset once an epoch
     pad      sample i is document i, truncated to T or padded with EOS
     pack     sample i is bin i of the pack index: whole documents, best-fit
 
-An epoch is a permutation of *units*. Where sequences are shorter than the plan's unit (chunk only), each unit holds
-several of them; 64 permuted units make a block, whose sequences are permuted among themselves. So a change of seq_len
-at a block's end loses nothing, and one in the middle leaves under a block unread.
+All of it is arithmetic on the figures of a store: no token is looked at.
 """
 
 from __future__ import annotations
 
-import functools
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
 from gristmill.core.errors import ConfigError, did_you_mean
-from gristmill.core.hashing import derive_key
-from gristmill.order.permute import Ints, permute, unpermute
+from gristmill.order.permute import Ints
+from gristmill.order.tokens import Tokens
 
-CUTS = ("chunk", "pack", "pad", "window")
-UNITS_PER_BLOCK = 64
+Spans = list[tuple[int, int, int]]
+
+
+@dataclass(frozen=True)
+class Cut(ABC):
+    """A store cut in one way; an argument `samples` is how many an epoch has.
+
+    divides: sequences may change their length within an epoch. lone: a row is one document, cut off or padded.
+    """
+
+    name: ClassVar[str]
+    divides: ClassVar[bool] = False
+    lone: ClassVar[bool] = False
+
+    store: Tokens
+
+    @abstractmethod
+    def units(self, shards: int, seq_len: int, unit: int) -> tuple[int, int]:
+        """Units of an epoch over the first `shards` shards, and the sequences of each."""
+
+    def content(self, shards: int, seq_len: int) -> str:
+        """The fingerprint of what an epoch reads."""
+        return self.store.fingerprint_of(shards)
+
+    @abstractmethod
+    def documents(self, samples: int, shards: int, seq_len: int) -> Fraction:
+        """Documents that a sample holds on average, exactly."""
+
+    def tokens(self, samples: int, shards: int, seq_len: int) -> int:
+        """Tokens that one epoch serves, padding not counted."""
+        return samples * seq_len
+
+    def unserved_tokens(self, samples: int, shards: int, seq_len: int) -> int:
+        """Tokens that no epoch serves: the tail that fills no sequence, or what is truncated."""
+        return self.store.tokens_in(shards) - self.tokens(samples, shards, seq_len)
+
+    @abstractmethod
+    def spans(self, sample: int, seq_len: int) -> Spans:
+        """The (document, start, end) that a sample holds, in the row's order, positions inside the document."""
+
+    @abstractmethod
+    def samples_of(self, document: int, samples: int, seq_len: int) -> Ints:
+        """The samples that hold a token of the document."""
+
+
+class StreamCut(Cut):
+    """A sample is T tokens of the documents' concatenation."""
+
+    @abstractmethod
+    def starts(self, samples: Ints, seq_len: int) -> Ints:
+        """The first token of each sample."""
+
+    @abstractmethod
+    def _holding(self, start: int, end: int, seq_len: int) -> tuple[int, int]:
+        """The first and the last sample that hold one of the tokens [start, end)."""
+
+    def documents(self, samples: int, shards: int, seq_len: int) -> Fraction:
+        return Fraction(self.store.documents_in(shards) * seq_len, self.store.tokens_in(shards))
+
+    def spans(self, sample: int, seq_len: int) -> Spans:
+        first = int(self.starts(np.array(sample), seq_len))
+        return self.store.spans(first, first + seq_len)
+
+    def samples_of(self, document: int, samples: int, seq_len: int) -> Ints:
+        first, last = self._holding(*self.store.document_span(document), seq_len)
+        return np.arange(first, min(last + 1, samples), dtype=np.int64)
+
+
+class Chunk(StreamCut):
+    """One sequence after the other; where it is shorter than the plan's unit, several are one unit."""
+
+    name, divides = "chunk", True
+
+    def units(self, shards: int, seq_len: int, unit: int) -> tuple[int, int]:
+        return self.store.tokens_in(shards) // unit, unit // seq_len
+
+    def starts(self, samples: Ints, seq_len: int) -> Ints:
+        return samples * seq_len
+
+    def _holding(self, start: int, end: int, seq_len: int) -> tuple[int, int]:
+        return start // seq_len, (end - 1) // seq_len
+
+
+class Window(StreamCut):
+    """A sequence from every token on."""
+
+    name = "window"
+
+    def units(self, shards: int, seq_len: int, unit: int) -> tuple[int, int]:
+        return self.store.tokens_in(shards) - seq_len + 1, 1
+
+    def unserved_tokens(self, samples: int, shards: int, seq_len: int) -> int:
+        return 0
+
+    def starts(self, samples: Ints, seq_len: int) -> Ints:
+        return samples
+
+    def _holding(self, start: int, end: int, seq_len: int) -> tuple[int, int]:
+        return max(start - seq_len + 1, 0), end - 1
+
+
+class DocumentCut(Cut):
+    """A sample is documents, or windows of T tokens of them."""
+
+    @abstractmethod
+    def windows(self, samples: Ints, seq_len: int) -> tuple[Ints, Ints, Ints]:
+        """For each piece: which of `samples` it is in, its document, and its window there (-1: the last, short one)."""
+
+    def documents(self, samples: int, shards: int, seq_len: int) -> Fraction:
+        return Fraction(self.store.documents_in(shards), samples)
+
+    def spans(self, sample: int, seq_len: int) -> Spans:
+        _, documents, windows = self.windows(np.array([sample]), seq_len)
+        ends = np.array([self.store.document_span(document) for document in documents.tolist()])
+        start, length = window_spans(ends[:, 1] - ends[:, 0], windows, seq_len)
+        return list(zip(documents.tolist(), start.tolist(), (start + length).tolist(), strict=True))
+
+
+def window_spans(whole: Ints, windows: Ints, seq_len: int) -> tuple[Ints, Ints]:
+    """First token and length of windows (-1: the last, short one) of documents of `whole` tokens."""
+    start = np.where(windows < 0, whole // seq_len, windows) * seq_len
+    return start, np.minimum(whole - start, seq_len)
+
+
+class Pad(DocumentCut):
+    """A document a sample, cut off at T."""
+
+    name, lone = "pad", True
+
+    def units(self, shards: int, seq_len: int, unit: int) -> tuple[int, int]:
+        return self.store.documents_in(shards), 1
+
+    def tokens(self, samples: int, shards: int, seq_len: int) -> int:
+        return self.store.tokens_in(shards) - self.store.truncated_tokens(seq_len, shards)
+
+    def windows(self, samples: Ints, seq_len: int) -> tuple[Ints, Ints, Ints]:
+        return np.arange(len(samples)), samples, np.zeros_like(samples)
+
+    def samples_of(self, document: int, samples: int, seq_len: int) -> Ints:
+        return np.array([document], dtype=np.int64)
+
+
+class Pack(DocumentCut):
+    """Bins of the store's pack index."""
+
+    name = "pack"
+
+    def units(self, shards: int, seq_len: int, unit: int) -> tuple[int, int]:
+        return self.store.pack_index(seq_len).bins_in(shards), 1
+
+    def content(self, shards: int, seq_len: int) -> str:
+        return self.store.fingerprint_of(shards) + self.store.pack_index(seq_len).fingerprint_of(shards)
+
+    def tokens(self, samples: int, shards: int, seq_len: int) -> int:
+        return self.store.tokens_in(shards)
+
+    def windows(self, samples: Ints, seq_len: int) -> tuple[Ints, Ints, Ints]:
+        return self.store.pack_index(seq_len).pieces_of(samples)
+
+    def samples_of(self, document: int, samples: int, seq_len: int) -> Ints:
+        return np.array(self.store.pack_index(seq_len).bins_of(document), dtype=np.int64)
+
+
+_ALL: tuple[type[Cut], ...] = (Chunk, Pack, Pad, Window)
+CUTS = {cut.name: cut for cut in _ALL}
 
 
 def check_cut(cut: str) -> None:
     """Refuse a cut that does not exist."""
     if cut not in CUTS:
         raise ConfigError(f"cut {cut!r} is not known{did_you_mean(cut, CUTS)}.", arguments="cut")
-
-
-@dataclass(frozen=True)
-class EpochOrder:
-    """The order in which the epochs of one source take its samples: `units` units of `parts` sequences each."""
-
-    key: int
-    units: int
-    parts: int
-    shuffle: bool
-
-    @property
-    def samples(self) -> int:
-        """Samples of one epoch."""
-        return self.units * self.parts
-
-    def samples_at(self, epoch: int, index: Ints) -> Ints:
-        """The samples that the epoch takes at places `index`."""
-        if not self.shuffle:
-            return index
-        if self.parts == 1:
-            return permute(index, self.units, _epoch_key(self.key, epoch))
-        block, inside = np.divmod(index, UNITS_PER_BLOCK * self.parts)
-        inside = self._in_blocks(permute, epoch, block, inside)
-        unit = permute(block * UNITS_PER_BLOCK + inside // self.parts, self.units, _epoch_key(self.key, epoch))
-        return unit * self.parts + inside % self.parts
-
-    def index_of(self, epoch: int, samples: Ints) -> Ints:
-        """The places at which the epoch takes `samples`: the inverse of `samples_at`."""
-        if not self.shuffle:
-            return samples
-        unit, part = np.divmod(samples, self.parts)
-        unit = unpermute(unit, self.units, _epoch_key(self.key, epoch))
-        if self.parts == 1:
-            return unit
-        block, inside = np.divmod(unit, UNITS_PER_BLOCK)
-        inside = self._in_blocks(unpermute, epoch, block, inside * self.parts + part)
-        return block * UNITS_PER_BLOCK * self.parts + inside
-
-    def _in_blocks(self, move: object, epoch: int, block: Ints, inside: Ints) -> Ints:
-        """Permute (or back) the places inside each block; the last block of an epoch may be shorter."""
-        assert callable(move)
-        result = np.empty_like(inside)
-        distinct, which = np.unique(block, return_inverse=True)
-        epoch_key = _epoch_key(self.key, epoch)
-        keys = np.array([derive_key(epoch_key, int(b)) for b in distinct], dtype=np.uint64)[which.reshape(-1)]
-        whole = (block + 1) * UNITS_PER_BLOCK <= self.units
-        for size, here in ((UNITS_PER_BLOCK, whole), (self.units % UNITS_PER_BLOCK, ~whole)):
-            if here.any():
-                result[here] = move(inside[here], size * self.parts, keys[here])
-        return result
-
-
-@functools.lru_cache(maxsize=256)
-def _epoch_key(key: int, epoch: int) -> int:
-    return derive_key(key, epoch)

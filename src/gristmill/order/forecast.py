@@ -80,7 +80,7 @@ def _source(plan: Plan, k: int, step: int) -> dict[str, Any]:
         "passes": tokens / source.store.tokens_in(lane.shards),
         "next_epoch_steps": epoch_starts(plan, k, min(epoch, 8), step),
         "unread_tokens": unread,
-        "unserved_tokens": source.unserved_tokens(lane.order, lane.shards, last.seq_len),
+        "unserved_tokens": source.cut.unserved_tokens(lane.order.samples, lane.shards, last.seq_len),
     }
 
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.hashing import derive_key
-from gristmill.order.cut import UNITS_PER_BLOCK, EpochOrder
+from gristmill.order.cut import CUTS
+from gristmill.order.epochs import UNITS_PER_BLOCK, EpochOrder
 from gristmill.order.mix import Mix, block_size, exact_weights
 from gristmill.order.options import Phase, PlanOptions
 from gristmill.order.permute import Ints
@@ -142,7 +143,7 @@ def _next_setting(last: Setting, phase: Phase, sources: tuple[Source, ...], cut:
 
 
 def _check_needs_no_restart(last: Setting, phase: Phase, seq_len: int, cut: str, grown: bool) -> None:
-    if seq_len != last.seq_len and cut != "chunk":
+    if seq_len != last.seq_len and not CUTS[cut].divides:
         reason = f"a change of seq_len under cut={cut!r}"
     elif seq_len > last.unit:
         reason = f"seq_len {seq_len} above the plan's unit {last.unit}"
@@ -235,7 +236,15 @@ def _weights(
     if options.weights_in == "samples":
         return asked
     shares = [
-        weight / source.density(lane.order, lane.shards, setting.seq_len, options.weights_in) if weight else Fraction(0)
+        weight / _density(source, lane, setting.seq_len, options.weights_in) if weight else Fraction(0)
         for weight, source, lane in zip(asked, sources, lanes, strict=True)
     ]
     return tuple(share / sum(shares) for share in shares)
+
+
+def _density(source: Source, lane: Lane, seq_len: int, unit: str) -> Fraction:
+    """Tokens or documents that a sample holds on average, exactly."""
+    figures = (lane.order.samples, lane.shards, seq_len)
+    if unit == "documents":
+        return source.cut.documents(*figures)
+    return Fraction(source.cut.tokens(*figures), lane.order.samples)

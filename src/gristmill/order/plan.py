@@ -22,6 +22,7 @@ from gristmill.core.html import html_table
 from gristmill.core.options import as_options
 from gristmill.core.paths import write_atomic
 from gristmill.order import trace as tracing
+from gristmill.order.cut import CUTS
 from gristmill.order.exclusions import resolve_exclusions
 from gristmill.order.forecast import Forecast, forecast
 from gristmill.order.mix import weight_text
@@ -30,7 +31,8 @@ from gristmill.order.permute import Ints
 from gristmill.order.phases import Segment, check_all_weighed, resolve, settings
 from gristmill.order.plan_json import read_plan, write_plan
 from gristmill.order.skips import Skips
-from gristmill.order.source import Source, Sources, Tokens, opened
+from gristmill.order.source import Source
+from gristmill.order.tokens import Sources, Tokens, opened
 
 # Raised with any change of which samples a step holds: checkpoints of another order are then refused by name.
 ORDER_VERSION = 1
@@ -65,8 +67,8 @@ class Plan:
             weights = as_mapping("weights", weights, "a mapping of the sources' names to their shares")
         self.seq_len, self.batch_size, self.seed, self.steps, self.options = seq_len, batch_size, seed, steps, options
         self.weights = None if weights is None else {name: str(value) for name, value in weights.items()}
-        stores = opened(sources).items()
-        self.sources = tuple(Source(name, store, options.cut, seed, options.shuffle) for name, store in stores)
+        self.cut, stores = CUTS[options.cut], opened(sources).items()
+        self.sources = tuple(Source(name, self.cut(store), seed, options.shuffle) for name, store in stores)
         wanted = settings(self.sources, weights, seq_len, batch_size, options)
         segments = resolve(self.sources, wanted, seed, steps, options)
         check_all_weighed(self.sources, wanted)
@@ -223,7 +225,7 @@ class Plan:
 
     def _contents(self, segment: Segment) -> list[list[str]]:
         used = self._used(segment)
-        return [[source.name, source.content(lane.shards, segment.seq_len)] for source, lane in used]
+        return [[source.name, source.cut.content(lane.shards, segment.seq_len)] for source, lane in used]
 
     def _cursors(self, segment: Segment) -> list[list[Any]]:
         return [

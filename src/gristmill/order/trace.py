@@ -49,7 +49,7 @@ def trace(plan: Plan, step: int) -> list[TraceRow]:
     rows: list[TraceRow] = []
     for row, (k, _, sample) in enumerate(samples.tolist()):
         source = plan.sources[k]
-        for document, start, end in source.pieces(sample, seq_len):
+        for document, start, end in source.cut.spans(sample, seq_len):
             first, _ = source.store.document_span(document)
             out = bool(plan.exclusions) and plan.exclusions.covering(k, first + start, step)
             rows.append(TraceRow(row, source.name, source.store.document_id(document), start, end, out))
@@ -81,7 +81,7 @@ def _seen(plan: Plan, segment: Segment, k: int, document: int, until: int) -> li
     source, lane = plan.sources[k], segment.lanes[k]
     if document >= source.store.documents_in(lane.shards):
         return []
-    samples = source.samples_of(document, lane.order, segment.seq_len)
+    samples = source.cut.samples_of(document, lane.order.samples, segment.seq_len)
     end = until if segment.to_step is None else min(until, segment.to_step)
     last_epoch, _ = lane.position(int(segment.given(end)[k]))
     found = []

@@ -155,17 +155,6 @@ class PackIndex(PackFile):
         bin_pieces(self._checked, *self._columns, bins, rows, documents, windows)
         return rows, documents, windows
 
-    def pieces(self, bin: int) -> list[tuple[int, int, int]]:
-        """The (document, start, end) that one bin holds, positions counted inside each document."""
-        _, documents, windows = self.pieces_of(np.array([bin]))
-        found = []
-        for document, window in zip(documents.tolist(), windows.tolist(), strict=True):
-            first, last = self._store.document_span(document)
-            full = (last - first) // self.seq_len if window < 0 else window
-            start = full * self.seq_len
-            found.append((document, start, min(start + self.seq_len, last - first)))
-        return found
-
     def bins_of(self, document: int) -> list[int]:
         """The bins that hold a document, by one look through its range."""
         first, last = self._store.document_span(document)

@@ -16,6 +16,7 @@ import numpy as np
 import xxhash
 
 import gristmill as gm
+from gristmill.order.cut import Pack
 from gristmill.store.index import _array, _head, layout, read_header, shard_sum
 from gristmill.testing import random_documents, tiny_store
 
@@ -72,8 +73,8 @@ def attempt(data: bytes, folder: Path) -> None:
     store = _store(folder / "s")
     (folder / "s" / "part-0.bin.pack-16.gmi").write_bytes(_summed(data))
     plan = gm.Plan({"a": store}, seq_len=16, batch_size=1, options=gm.PlanOptions(cut="pack", shuffle=False))
-    index = store.pack_index(16)
+    index, bins = store.pack_index(16), Pack(store)
     for step, _ in zip(range(200), gm.Loader(plan, keys=("labels", "doc_ids", "cu_seqlens"), threads=0), strict=False):
-        index.pieces(step)
+        bins.spans(step, 16)
     for document in range(store.num_documents):
         index.bins_of(document)
