@@ -31,9 +31,10 @@ import pyarrow.parquet as pq
 
 from gristmill.core.progress import Quiet
 from gristmill.curate.dedup.duplicates import near_duplicates
-from gristmill.curate.dedup.exact import Exact, exact_duplicates, hash_documents
+from gristmill.curate.dedup.exact import exact_duplicates
 from gristmill.curate.dedup.near import Near, sign
 from gristmill.curate.dedup.units import NearUnit
+from gristmill.curate.digests import text_digests
 from gristmill.curate.documents import Documents
 from gristmill.engine.local import LocalEngine
 
@@ -114,12 +115,19 @@ def make(unit: Unit) -> None:
             writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
 
 
+def hashed(documents: Documents) -> pa.RecordBatch:
+    """What exact dedup compares."""
+    high, low = text_digests(documents)
+    keys = np.zeros(len(documents), np.int64)
+    return pa.record_batch({"doc": documents.batch.column("doc"), "keep_key": keys, "hash_hi": high, "hash_lo": low})
+
+
 def narrow(unit: Unit) -> int:
     """Hash and sign a unit's documents, as the narrow pass of a run does; returns the bytes of text."""
     hashes, signatures, size = [], [], 0
     for batch in pq.ParquetFile(unit.near.texts).iter_batches(BATCH):
         documents = Documents(batch)
-        hashes.append(hash_documents(documents, Exact(), {}))
+        hashes.append(hashed(documents))
         signatures.append(sign(documents, Near(), {}))
         size += int(documents.offsets[-1] - documents.offsets[0])
     pq.write_table(pa.Table.from_batches(hashes), unit.hashes, compression="none")

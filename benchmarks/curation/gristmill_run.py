@@ -30,7 +30,7 @@ STEPS = {
     "gopher_quality": ("rules/gopher_quality.py", "judge"),
     "c4": ("rules/c4.py", "judge"),
     "fineweb": ("rules/fineweb.py", "judge"),
-    "hash texts and ids": ("stages/curate.py", "finished"),
+    "hash texts and ids": ("curate/rows.py", "passed"),
     "take what is kept": ("curate/documents.py", "take"),
     "write between stages": ("stages/tables.py", "write"),
     "read between stages": ("stages/tables.py", "batches_of"),

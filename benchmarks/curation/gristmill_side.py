@@ -14,11 +14,13 @@ import pyarrow as pa
 
 from curation.cases import CASES, CHAIN, FAMILIES, NGRAM, SIGNATURES
 from curation.serve import read_texts, serve
+from gristmill.curate.chain import Curation
 from gristmill.curate.dedup.near import Near, sign
 from gristmill.curate.documents import Documents
+from gristmill.curate.ledger import Ledger
+from gristmill.curate.rows import start_documents
 from gristmill.curate.rules import make_rule
 from gristmill.sources.batches import BATCH_BYTES
-from gristmill.stages.curate import Curation, Ledger, curate, start_documents
 from gristmill.tokenize.encode import encode_batch
 from gristmill.tokenize.tokenizer import load_tokenizer
 
@@ -77,7 +79,7 @@ def _run(case: str) -> Callable[[pa.RecordBatch], Any]:
         return lambda batch: rule.judge(Documents(batch))
     if case == "chain":
         rules = tuple(make_rule(name, {"variant": "datatrove", **options}) for name, options in CHAIN)
-        return lambda batch: curate(start_documents(batch, 0), Curation(None, rules, "raise"), Ledger())
+        return lambda batch: Curation(None, rules).curate(start_documents(batch, 0), Ledger())
     if case in SIGNATURES:
         bands, rows = SIGNATURES[case]
         near = Near(permutations=bands * rows, bands=bands, rows=rows, ngram=NGRAM)

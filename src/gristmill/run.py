@@ -94,7 +94,7 @@ def prepare(
 
 
 def _prepare(recipe: Recipe, overwrite: bool, progress: Progress, options: RunOptions) -> Manifest:
-    from gristmill.stages.curate import Curation, warm
+    from gristmill.curate.chain import Curation
     from gristmill.stages.folders import RunFolders
     from gristmill.stages.readiness import check_ready
     from gristmill.tokenize.tokenizer import load_tokenizer
@@ -109,7 +109,7 @@ def _prepare(recipe: Recipe, overwrite: bool, progress: Progress, options: RunOp
     began = time.time()
     engine = _make_engine(options, units, Path(options.work or root / WORK) / "spill")
     try:
-        engine.start(functools.partial(warm, Curation(recipe.clean, tuple(recipe.filters), recipe.on_error)))
+        engine.start(Curation(recipe.clean, tuple(recipe.filters)).warm)
         tokenizer = load_tokenizer(recipe.tokenizer, eos=recipe.eos)
         if tokenizer.note:
             progress.note(tokenizer.note)

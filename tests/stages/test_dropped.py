@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from gristmill.core.errors import ConfigError, StoreError
+from gristmill.curate.ledger import dropped_schema
 from gristmill.stages.account import DROPPED
 from gristmill.stages.dropped import dropped
-from gristmill.stages.tables import dropped_schema
 
 ANY: dict[str, str | None] = {}
 

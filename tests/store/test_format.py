@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from gristmill.core.errors import ConfigError, StoreError
+from gristmill.core.hashing import hash_ids
 from gristmill.store import format as layout
 
 
@@ -85,7 +86,7 @@ def test_block_sums_have_one_value_a_mebibyte_and_see_every_byte() -> None:
 
 
 def test_ids_are_sorted_by_hash_with_their_rows() -> None:
-    hashes = layout.hash_ids(["c", "a", "b"])
+    hashes = hash_ids(["c", "a", "b"])
     file = io.BytesIO()
     layout.write_ids(file, hashes)
     data = file.getvalue()

@@ -21,6 +21,11 @@ def hash64(data: bytes | str) -> int:
     return xxhash.xxh3_64_intdigest(data.encode() if isinstance(data, str) else data)
 
 
+def hash_ids(ids: list[str]) -> npt.NDArray[np.uint64]:
+    """xxh3-64 of each id's UTF-8: what documents are found by."""
+    return np.array([hash64(text) for text in ids], dtype="<u8")
+
+
 def mix64(x: int) -> int:
     """SplitMix64's finaliser: one 64-bit integer to another, bijectively."""
     x = (x + 0x9E3779B97F4A7C15) & _MASK

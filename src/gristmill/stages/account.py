@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gristmill.core.paths import atomic_file
-from gristmill.stages.tables import batches_of, dropped_schema, rows_of_unit
+from gristmill.curate.ledger import dropped_schema
+from gristmill.stages.tables import batches_of, rows_of_unit
 from gristmill.stages.work import Facts
 from gristmill.store.manifest import SPLITS
 

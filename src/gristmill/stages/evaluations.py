@@ -15,12 +15,12 @@ from gristmill.core.options import content
 from gristmill.core.paths import write_atomic
 from gristmill.core.progress import Progress
 from gristmill.curate.base import Rule
+from gristmill.curate.chain import Curation
 from gristmill.curate.decontaminate import Decontaminate, DecontaminateOptions, Item, build_index, texts_of
 from gristmill.recipe import Recipe
 from gristmill.sources.base import InputFile, expand
 from gristmill.sources.jsonl import parse_json
 from gristmill.sources.streams import Stream, unpacked_name
-from gristmill.stages.curate import Curation
 from gristmill.store.files import sampled_checksum
 
 _JSON = ".json"
@@ -68,7 +68,7 @@ def curation_of(recipe: Recipe, work: Path, progress: Progress) -> Curation:
     rules: list[Rule] = list(recipe.filters)
     if recipe.decontaminate:
         rules.append(Evaluations.of(recipe.decontaminate).rule(work, progress))
-    return Curation(recipe.clean, tuple(rules), recipe.on_error)
+    return Curation(recipe.clean, tuple(rules))
 
 
 def _items(file: InputFile, options: DecontaminateOptions) -> Iterator[Item]:

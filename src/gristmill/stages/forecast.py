@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from gristmill.curate.chain import Curation
 from gristmill.curate.documents import Ints
 from gristmill.recipe import MixOptions, Recipe
 from gristmill.sources.units import Unit
-from gristmill.stages.curate import Curation
 from gristmill.stages.preview import Judged, Preview
 from gristmill.stages.sampling import Amount, SourceSample
 from gristmill.stages.split import FACTOR

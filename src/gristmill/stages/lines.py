@@ -8,18 +8,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from gristmill.core.options import content
-from gristmill.curate.dedup.lines import (
-    Lines,
-    Removals,
-    line_hashes,
-    removals_of,
-    remove_lines,
-    write_line_hashes,
-)
+from gristmill.curate.dedup.lines import Lines, line_hashes, removals_of, trim, write_line_hashes
 from gristmill.curate.documents import Documents
-from gristmill.stages.curate import Ledger, finished, mark_edits
-from gristmill.stages.drops import Drops, apply_drops
-from gristmill.stages.tables import batches_of, document_schema, dropped_schema, table_writer
+from gristmill.curate.ledger import Ledger, dropped_schema
+from gristmill.curate.rows import document_schema
+from gristmill.stages.drops import Drops
+from gristmill.stages.tables import batches_of, table_writer
 from gristmill.stages.work import Facts, UnitJob
 
 
@@ -69,17 +63,8 @@ class TrimJob(UnitJob):
             table_writer(self.outputs[1], dropped_schema()) as dropped,
         ):
             for batch in batches_of(self.texts):
-                documents = self._trimmed(apply_drops(Documents(batch), drops, ledger), removals, ledger)
-                kept.write_batch(finished(documents, kept.schema))
-                for table in ledger.take_dropped():
+                passed = trim(batch, drops, removals, self.lines, self.bit, ledger)
+                kept.write_batch(passed.kept)
+                for table in passed.dropped:
                     dropped.write_table(table)
         return ledger.facts
-
-    def _trimmed(self, documents: Documents, removals: Removals, ledger: Ledger) -> Documents:
-        """Documents without repeated lines; those that had no other line are dropped."""
-        judged = remove_lines(documents, removals, self.lines)
-        rows = ledger.drop(Lines.name, documents, judged)
-        after = mark_edits(documents, judged.documents or documents, self.bit)
-        after = after if rows is None else after.take(rows)
-        ledger.after(Lines.name, after)
-        return after

@@ -106,8 +106,8 @@ class Pipeline:
         sources = {source.name: source for source in self.recipe.sources}
         jobs = [
             CurateJob(unit=unit, inputs=inputs_fingerprint(unit), format=(source := sources[unit.source]).layout,
-                      fields=self.recipe.fields, keep_key=self._keep_key(source), curation=self.curation,
-                      number=number, folder=self.work / "curate", size=unit.size)
+                      on_error=self.recipe.on_error, fields=self.recipe.fields, keep_key=self._keep_key(source),
+                      curation=self.curation, number=number, folder=self.work / "curate", size=unit.size)
             for unit, number in zip(units, numbers, strict=True)
         ]  # fmt: skip
         done = complete(self.engine, jobs, self.progress, "reading and filtering")

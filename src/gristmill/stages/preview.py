@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gristmill.curate.base import Rule
+from gristmill.curate.chain import Curation
 from gristmill.curate.clean import clean
 from gristmill.curate.documents import Documents, Ints, Mask
+from gristmill.curate.ledger import Ledger
 from gristmill.recipe import Recipe
-from gristmill.stages.curate import Curation, Ledger, curate
 from gristmill.stages.sampling import SourceSample
 
 if TYPE_CHECKING:
@@ -89,8 +90,7 @@ def _judge(
     """The documents of a source, and the bytes of those that stay."""
     sizes, tokens, kept_bytes = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], 0
     for documents in batches:
-        ledger.read(documents)
-        kept = curate(documents, curation, ledger)
+        kept = curation.curate(documents, ledger)
         _, offsets = tokenizer.encode_batch(kept.batch.column("text"))
         lengths = np.zeros(len(documents), np.int64)
         counted = np.diff(offsets)
@@ -106,7 +106,7 @@ def _warm(batches: Sequence[Documents], curation: Curation, tokenizer: Tokenizer
     began = time.perf_counter()
     if batches:
         first = batches[0].take(np.arange(min(len(batches[0]), 8)))
-        tokenizer.encode_batch(curate(first, curation, Ledger()).batch.column("text"))
+        tokenizer.encode_batch(curation.curate(first, Ledger()).batch.column("text"))
     return time.perf_counter() - began
 
 

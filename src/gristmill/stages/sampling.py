@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gristmill.curate.documents import Documents
+from gristmill.curate.rows import start_documents
 from gristmill.recipe import Recipe
 from gristmill.sources.base import Format, Mishaps
 from gristmill.sources.streams import streams_opened
 from gristmill.sources.units import Unit, read_part
-from gristmill.stages.curate import start_documents
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,26 +17,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def document_schema(fields: Sequence[str]) -> pa.Schema:
-    """Documents between stages. `hash_*` are the halves of the text's digest, `edits` a bit for each step."""
-    import pyarrow as pa
-
-    numbers = ("row", "id_hash", "bytes", "content_hash", "hash_hi", "hash_lo", "keep_key")
-    names = [("doc", pa.int64()), *((name, pa.string()) for name in ("id", "source", "path")),
-             *((name, pa.int64()) for name in numbers), ("edits", pa.int64()), ("text", pa.large_string())]  # fmt: skip
-    return pa.schema([*names, *((name, pa.string()) for name in fields)])
-
-
-def dropped_schema() -> pa.Schema:
-    """Documents that left: by which rule, for which reason, and what was measured or found."""
-    import pyarrow as pa
-
-    names = {"doc": pa.int64(), "id": pa.string(), "source": pa.string(), "path": pa.string(), "row": pa.int64(),
-             "rule": pa.string(), "reason": pa.string(), "value": pa.float64(), "detail": pa.string(),
-             "kept": pa.int64(), "text": pa.large_string()}  # fmt: skip
-    return pa.schema(list(names.items()))
-
-
 @contextmanager
 def table_writer(path: Path, schema: pa.Schema) -> Iterator[Any]:
     """A Parquet file that appears whole: a row group each batch; lz4, since texts are read back once or twice."""

@@ -16,10 +16,11 @@ import numpy.typing as npt
 from gristmill.core.hashing import derive_key, mix64_array
 from gristmill.core.paths import atomic_file
 from gristmill.curate.base import KEEP, Verdict
+from gristmill.curate.dedup.drops import apply_drops
 from gristmill.curate.documents import Documents, Ints
-from gristmill.stages.curate import Ledger
-from gristmill.stages.drops import Drops, apply_drops
-from gristmill.stages.tables import batches_of, dropped_schema, table_writer
+from gristmill.curate.ledger import Ledger, dropped_schema
+from gristmill.stages.drops import Drops
+from gristmill.stages.tables import batches_of, table_writer
 from gristmill.stages.work import Facts, UnitJob
 
 if TYPE_CHECKING:
@@ -135,9 +136,7 @@ def _encode(documents: Documents, tokenizer: Tokenizer, ledger: Ledger) -> _Enco
     column = encode_batch(documents.batch, tokenizer).column("tokens")
     lengths = np.diff(column.offsets.to_numpy())
     codes = np.where(lengths > 0, KEEP, 0).astype(np.int16)
-    rows = ledger.drop(TOKENIZE, documents, Verdict(("no_tokens",), codes))
-    kept = documents if rows is None else documents.take(rows)
-    ledger.after(TOKENIZE, kept)
+    kept = ledger.settle(TOKENIZE, documents, Verdict(("no_tokens",), codes))
     return _Encoded(kept, column.flatten().to_numpy(), lengths[lengths > 0])
 
 

@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gristmill.core.errors import StoreError
+from gristmill.core.hashing import hash_ids
 from gristmill.store.blocks import BLOCKS_SUFFIX, Sums, head_bytes, read_checked, read_head
 from gristmill.store.files import Files, Ints
-from gristmill.store.format import DOCS_SUFFIX, IDS_HEADER, IDS_MAGIC, IDS_SUFFIX, hash_ids
+from gristmill.store.format import DOCS_SUFFIX, IDS_HEADER, IDS_MAGIC, IDS_SUFFIX
 from gristmill.store.sums import check_listed, read_sums
 from gristmill.store.table import offsets
 

@@ -13,7 +13,6 @@ import xxhash
 
 from gristmill.core.arguments import refuse
 from gristmill.core.errors import ConfigError, StoreError, did_you_mean
-from gristmill.core.hashing import hash64
 from gristmill.core.values import shown
 
 DTYPES = ("uint8", "uint16", "uint32", "uint64")
@@ -141,11 +140,6 @@ def block_sums(data: Any, block: int = SUM_BLOCK) -> npt.NDArray[np.uint64]:
     view = np.ascontiguousarray(data).data.cast("B") if len(data) else memoryview(b"")
     blocks = range(0, len(view), block)
     return np.array([xxhash.xxh3_64_intdigest(view[at : at + block]) for at in blocks], dtype="<u8")
-
-
-def hash_ids(ids: list[str]) -> npt.NDArray[np.uint64]:
-    """xxh3-64 of each id's UTF-8."""
-    return np.array([hash64(text) for text in ids], dtype="<u8")
 
 
 def write_ids(file: IO[bytes], hashes: npt.NDArray[np.uint64]) -> None:

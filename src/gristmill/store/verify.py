@@ -11,6 +11,7 @@ import numpy as np
 
 from gristmill.core.arguments import PathLike, as_path
 from gristmill.core.errors import ConfigError, StoreError
+from gristmill.core.hashing import hash_ids
 from gristmill.core.progress import Progress, Shown, shown
 from gristmill.core.seal import is_sealed
 from gristmill.store.blocks import BLOCK, BLOCKS_SUFFIX, Sums, check_blocks, read_head
@@ -23,7 +24,6 @@ from gristmill.store.format import (
     SUM_BLOCK,
     beside,
     block_sums,
-    hash_ids,
     read_idx_header,
     write_ids,
 )

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import xxhash
 
 from gristmill.core.errors import ConfigError
+from gristmill.core.hashing import hash_ids
 from gristmill.core.paths import (
     atomic_file,
     disk_errors,
@@ -36,7 +37,6 @@ from gristmill.store.format import (
     block_sums,
     check_compression,
     check_dtype,
-    hash_ids,
     write_ids,
     write_idx,
 )

@@ -13,8 +13,11 @@ from gristmill.core.paths import atomic_file
 from gristmill.core.progress import Progress
 from gristmill.core.values import Within, check_kinds, kinds_of
 from gristmill.curate.base import KEEP, Verdict
+from gristmill.curate.dedup.drops import UnitDrops, apply_drops
 from gristmill.curate.dedup.queries import alive, with_dropped
 from gristmill.curate.documents import Documents, Ints
+from gristmill.curate.ledger import Ledger
+from gristmill.curate.rows import Passed, passed
 from gristmill.engine.base import Engine
 
 if TYPE_CHECKING:
@@ -138,6 +141,15 @@ def removals_of(unit: int, files: Sequence[Path]) -> Removals:
     docs, lines = rows["doc"].to_numpy(), rows["line"].to_numpy()
     order = np.lexsort((lines, docs))
     return Removals(docs[order], lines[order])
+
+
+def trim(
+    batch: pa.RecordBatch, drops: Sequence[UnitDrops], removals: Removals, options: Lines, bit: int, ledger: Ledger
+) -> Passed:
+    """A batch without the documents that wide rules dropped, and the others without their repeated lines."""
+    documents = apply_drops(Documents(batch), drops, ledger)
+    left = ledger.settle(Lines.name, documents, remove_lines(documents, removals, options), bit)
+    return passed(left, ledger, batch.schema)
 
 
 def remove_lines(documents: Documents, removals: Removals, options: Lines) -> Verdict:

@@ -1,0 +1,99 @@
+"""The account of a chain: what each step left, dropped and edited, and the rows of the documents that went."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gristmill.curate.base import Verdict
+from gristmill.curate.documents import Documents, Ints
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+READ = "read"
+
+
+@dataclass
+class Ledger:
+    """Counts of documents of one source by step, in the order in which steps first count, and the rows that left."""
+
+    counts: dict[str, list[int]] = field(default_factory=dict)
+    reasons: dict[str, Counter[str]] = field(default_factory=dict)
+    edits: Counter[str] = field(default_factory=Counter)
+    _dropped: list[pa.Table] = field(default_factory=list)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """As a JSON value: documents and bytes after each step, documents by reason, documents edited."""
+        return {"after": self.counts, "reasons": {step: dict(found) for step, found in self.reasons.items()},
+                "edits": dict(self.edits)}  # fmt: skip
+
+    def count(self, step: str, documents: Documents) -> None:
+        """Count what a step left; READ is what came in."""
+        row = self.counts.setdefault(step, [0, 0])
+        row[0] += len(documents)
+        row[1] += int(documents.offsets[-1] - documents.offsets[0])
+
+    def settle(self, step: str, documents: Documents, judged: Verdict, bit: int = 0) -> Documents:
+        """What a step leaves: edited documents are marked by its bit; those that go are noted as they were before."""
+        left = documents if judged.documents is None else mark_edits(documents, judged.documents, bit)
+        found = self.reasons.setdefault(step, Counter())
+        gone = np.flatnonzero(~judged.kept)
+        if len(gone):
+            reasons = [judged.reasons[code] for code in judged.codes[gone]]
+            found.update(reasons)
+            self._dropped.append(_dropped_rows(documents, gone, step, reasons, judged))
+            left = left.take(np.flatnonzero(judged.kept))
+        self.count(step, left)
+        return left
+
+    def take_dropped(self) -> list[pa.Table]:
+        """The rows noted since the last call."""
+        taken, self._dropped = self._dropped, []
+        return taken
+
+
+def mark_edits(before: Documents, after: Documents, bit: int) -> Documents:
+    """`after` with a bit set on each document whose text a step has changed."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    changed = pc.not_equal(before.batch.column("text"), after.batch.column("text")).to_numpy(zero_copy_only=False)
+    if not changed.any():
+        return before
+    marks = after.batch.column("edits").to_numpy() | (changed.astype(np.int64) << bit)
+    column = after.batch.schema.get_field_index("edits")
+    return after.with_batch(after.batch.set_column(column, "edits", pa.array(marks)))
+
+
+def dropped_schema() -> pa.Schema:
+    """Documents that left: by which rule, for which reason, and what was measured or found."""
+    import pyarrow as pa
+
+    names = {"doc": pa.int64(), "id": pa.string(), "source": pa.string(), "path": pa.string(), "row": pa.int64(),
+             "rule": pa.string(), "reason": pa.string(), "value": pa.float64(), "detail": pa.string(),
+             "kept": pa.int64(), "text": pa.large_string()}  # fmt: skip
+    return pa.schema(list(names.items()))
+
+
+def _dropped_rows(documents: Documents, rows: Ints, rule: str, reasons: list[str], judged: Verdict) -> pa.Table:
+    """The dropped documents as rows of the account."""
+    import pyarrow as pa
+
+    batch = documents.batch.take(pa.array(rows))
+    values = None if judged.values is None else judged.values[rows]
+    details = [judged.details.get(row) for row in rows.tolist()]
+    columns = {
+        **{name: batch.column(name) for name in ("doc", "id", "source", "path", "row")},
+        "rule": pa.array([rule] * len(rows), pa.string()),
+        "reason": pa.array(reasons, pa.string()),
+        "value": pa.nulls(len(rows), pa.float64()) if values is None else pa.array(values, from_pandas=True),
+        "detail": pa.array(details, pa.string()),
+        "kept": pa.nulls(len(rows), pa.int64()) if judged.kept_docs is None else pa.array(judged.kept_docs[rows]),
+        "text": batch.column("text"),
+    }
+    return pa.table(columns, schema=dropped_schema())

@@ -1,0 +1,94 @@
+"""The first pass: a unit of raw files to cleaned documents, and the documents that rules dropped, with reasons."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from gristmill.core.hashing import fingerprint
+from gristmill.core.options import content
+from gristmill.curate.chain import Curation
+from gristmill.curate.ledger import Ledger, dropped_schema
+from gristmill.curate.rows import document_schema
+from gristmill.sources.base import Format, Mishap, Mishaps
+from gristmill.sources.units import Unit, read_unit
+from gristmill.stages.tables import table_writer
+from gristmill.stages.work import Facts, UnitJob, first_doc
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+UNREADABLE = "unreadable"
+_NO_DOC = -1
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurateJob(UnitJob):
+    """Reads a unit, cleans and judges it, and writes WORK/curate/NUMBER.parquet and NUMBER.dropped.parquet."""
+
+    suffixes: ClassVar[Sequence[str]] = (".parquet", ".dropped.parquet")
+    unit: Unit
+    inputs: str
+    format: Format
+    on_error: str
+    fields: tuple[str, ...]
+    keep_key: int
+    curation: Curation
+
+    @property
+    def depends(self) -> Any:
+        return [
+            "curate-2",  # a new number where the same inputs are read otherwise than before
+            self.inputs,
+            content(self.format),
+            self.fields,
+            self.keep_key,
+            self.number,
+            {**self.curation.content, "on_error": self.on_error},
+        ]
+
+    def __call__(self) -> Facts:
+        ledger, at = Ledger(), first_doc(self.number)
+        with (
+            table_writer(self.outputs[0], document_schema(self.fields)) as kept,
+            table_writer(self.outputs[1], dropped_schema()) as dropped,
+        ):
+            mishaps = Mishaps(self.on_error, lambda found: dropped.write_table(unreadable_rows(found)))
+            for batch in read_unit(self.unit, self.format, mishaps):
+                passed = self.curation.run(batch, at, ledger, kept.schema, self.keep_key)
+                at += len(batch)
+                kept.write_batch(passed.kept)
+                for table in passed.dropped:
+                    dropped.write_table(table)
+            mishaps.flush()
+        return {**ledger.facts, "unreadable": mishaps.skipped, "damaged": mishaps.by_file, "empty": mishaps.empty,
+                "ignored": mishaps.ignored.total()}  # fmt: skip
+
+
+def inputs_fingerprint(unit: Unit) -> str:
+    """The files of a unit as they are now: names, sizes, times of change, and the stretches that are read."""
+    parts = []
+    for part in unit.parts:
+        found = os.stat(part.file.path)
+        parts.append([part.file.name, found.st_size, found.st_mtime_ns, part.start, part.stop])
+    return fingerprint([unit.source, parts])
+
+
+def unreadable_rows(mishaps: Sequence[Mishap]) -> pa.Table:
+    """Documents and files that could not be read, as rows of the account: they have no number and no text."""
+    import pyarrow as pa
+
+    found = {
+        "doc": [_NO_DOC] * len(mishaps),
+        "id": [mishap.id for mishap in mishaps],
+        "source": [mishap.file.source for mishap in mishaps],
+        "path": [mishap.file.name for mishap in mishaps],
+        "row": [mishap.row for mishap in mishaps],
+        "rule": [UNREADABLE] * len(mishaps),
+        "reason": [UNREADABLE] * len(mishaps),
+        "detail": [mishap.what for mishap in mishaps],
+    }
+    schema = dropped_schema()
+    return pa.table({name: found.get(name, [None] * len(mishaps)) for name in schema.names}, schema=schema)
