@@ -39,7 +39,7 @@ from gristmill.cli_options import DashedParser
 from gristmill.core.errors import did_you_mean
 from gristmill.core.hashing import derive_key, hash64
 from gristmill.core.options import check_keys
-from gristmill.core.paths import atomic_file, write_atomic
+from gristmill.places.door import place_at
 from gristmill.store.manifest import read_manifest
 from gristmill.tokenize.tokenizer import load_tokenizer
 
@@ -461,7 +461,7 @@ class Log:
         """Forget what a killed run logged after `step`, which will be done again."""
         lines = self.path.read_text().splitlines(keepends=True) if self.path.exists() else []
         kept = [line for line in lines if line.endswith("}\n") and json.loads(line)["step"] <= step]
-        write_atomic(self.path, "".join(kept))
+        place_at(self.path).write("".join(kept))
 
     def add(self, loss: Tensor, ids: Tensor, labels: Tensor, began: float, waited: float) -> None:
         """A step: this rank's loss, its rows on the host, when it began and the seconds that it waited for the rows."""
@@ -518,7 +518,7 @@ def checkpoints(folder: Path) -> list[Path]:
 
 def save_checkpoint(folder: Path, step: int, state: dict[str, Any], keep: int) -> None:
     """Write a checkpoint (temporary file, fsync, rename), then remove all but the last `keep`."""
-    with atomic_file(folder / f"step-{step:08d}.pt") as file:
+    with place_at(folder / f"step-{step:08d}.pt").writing() as file:
         torch.save(state, file)
     for old in checkpoints(folder)[:-keep]:
         old.unlink()

@@ -29,7 +29,7 @@ import gristmill as gm
 from flags import add_evaluation, check_resume, make_parser
 from gristmill.adapters.local_files import ResumableDataLoader, Sample, create_dataloaders
 from gristmill.adapters.torch import data_parallel_rank
-from gristmill.core.paths import atomic_file, write_atomic
+from gristmill.places.door import place_at
 from small_gpt import SmallGPT, learning_rate_share
 
 CHECKPOINT, LOSSES = "last.pt", "losses.jsonl"
@@ -138,7 +138,7 @@ class Trainer:
         """All that the next step depends on, in one file that appears whole or not at all."""
         if self.rank == 0:
             state = {"step": self.step, "data": self.train.state_dict(), "model": self.model.state_dict()}
-            with atomic_file(self.args.out_dir / CHECKPOINT) as file:
+            with place_at(self.args.out_dir / CHECKPOINT).writing() as file:
                 torch.save({**state, "optimizer": self.optimizer.state_dict()}, file)
 
     @torch.no_grad()
@@ -169,7 +169,7 @@ def mean_of_ranks(loss: torch.Tensor) -> float:
 def cut_losses(path: Path, step: int) -> None:
     """Forget the steps after a checkpoint: they are about to be done again."""
     lines = path.read_text().splitlines(keepends=True) if path.exists() else []
-    write_atomic(path, "".join(line for line in lines if json.loads(line)["step"] <= step))
+    place_at(path).write("".join(line for line in lines if json.loads(line)["step"] <= step))
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from gristmill.cli_options import command, foreign_options, number, progress_bar
-from gristmill.core.addresses import refuse_address
 from gristmill.core.errors import ConfigError
 from gristmill.core.values import Count, Positive
+from gristmill.places.door import place_at
 
 
 def add_inspect(commands: Any) -> None:
@@ -97,9 +97,8 @@ def _run_dropped(chosen: argparse.Namespace) -> None:
 
 def existing(given: str) -> Path:
     """A path that must be there."""
-    refuse_address(given)
     path = Path(given)
-    if not path.exists():
+    if not place_at(given).exists():
         raise ConfigError(f"{path} does not exist.")
     return path
 

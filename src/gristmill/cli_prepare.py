@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gristmill.cli_options import command, number, option_name, progress_bar
-from gristmill.core.addresses import refuse_address
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.values import Count, Positive, Seed, Share
+from gristmill.places.door import place_at
 
 if TYPE_CHECKING:
     from gristmill.recipe import Recipe
@@ -275,15 +275,13 @@ def add_init(commands: Any) -> None:
 
 
 def _run_init(chosen: argparse.Namespace) -> None:
-    from gristmill.core.paths import write_atomic
     from gristmill.recipe_template import TEMPLATE
     from gristmill.show.terminal import line, print_json
 
-    refuse_address(chosen.path)
     path = Path(chosen.path)
-    if path.exists() and not chosen.overwrite:
+    if place_at(path).exists() and not chosen.overwrite:
         raise ConfigError(f"{path} exists: choose another name, or say --overwrite.")
-    write_atomic(path, TEMPLATE)
+    place_at(path).write(TEMPLATE)
     if chosen.json:
         print_json({"path": str(path)})
     else:

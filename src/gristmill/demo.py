@@ -17,15 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from gristmill.core.addresses import refuse_address
 from gristmill.core.bar import Bar
 from gristmill.core.errors import EngineError, StateError
-from gristmill.core.folders import refuse_others
-from gristmill.core.paths import write_atomic
 from gristmill.indexing import index
 from gristmill.loader.loader import Loader
 from gristmill.order.options import PlanOptions
 from gristmill.order.plan import Plan
+from gristmill.places.door import as_path, place_at
+from gristmill.places.folders import refuse_others
 from gristmill.recipe import Recipe, SourceOptions, StoreOptions
 from gristmill.run import load_plan, prepare
 from gristmill.show.bench import measured, show_bench
@@ -41,10 +40,9 @@ _NAMES = ("gristmill-demo.json", "raw", "code", "prose", "plan.json", "checkpoin
 
 def demo(out: str | None, as_json: bool = False) -> None:
     """Run all stages in `out`, or in a temporary folder that is removed afterwards; as JSON only the figures."""
-    refuse_address(out)
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="gristmill-demo-") as temporary:
-        root, shown = Path(out or temporary), not as_json
+        root, shown = as_path("out", out or temporary), not as_json
         _claim(root)
         stores = _prepare_stores(root, shown)
         plan = _make_plan(root, shown)
@@ -64,7 +62,7 @@ def _claim(root: Path) -> None:
     mark = root / "gristmill-demo.json"
     own = not mark.is_symlink() and mark.is_file()
     refuse_others(root, lambda name: own and name.partition("/")[0] in _NAMES, "a demo")
-    write_atomic(mark, '{"gristmill": "demo"}\n')
+    place_at(mark).write('{"gristmill": "demo"}\n')
 
 
 def _heading(number: int, text: str) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 from gristmill.core.arguments import PathLike, as_flag, as_whole
 from gristmill.core.errors import ConfigError
-from gristmill.core.paths import clear_leftovers
 from gristmill.core.progress import Progress, Shown, shown
+from gristmill.places.door import place_at
 from gristmill.store.boundaries import write_scanned_idx
 from gristmill.store.files import Ints
 from gristmill.store.index import index_path, new_index, only_builder, open_pack_index, remove_pack_index, shard_sum
@@ -79,7 +79,7 @@ def index_documents(store: Store, *, force: bool = False, progress: Progress) ->
         path = Path(store.files.sibling(shard, ".idx"))
         if path.exists() and not force:
             raise ConfigError(f"{path} is there already: say force=True to build it again.", arguments="force")
-        clear_leftovers(path)
+        place_at(path).clear_leftovers()
         write_scanned_idx(store, shard, path)
         written.append(path)
         progress.advance(int(store.files.tokens[shard]) * store.dtype.itemsize)

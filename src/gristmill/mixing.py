@@ -15,12 +15,13 @@ from typing import Any, overload
 
 import numpy as np
 
-from gristmill.core.arguments import as_path, as_whole
+from gristmill.core.arguments import as_whole
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.hashing import derive_key
 from gristmill.core.options import from_mapping
 from gristmill.core.progress import Progress
 from gristmill.order.permute import permute
+from gristmill.places.door import as_path
 from gristmill.recipe import MixOptions, Recipe, SourceOptions
 from gristmill.run import RunOptions, prepare
 from gristmill.sources.base import Mishaps, expand

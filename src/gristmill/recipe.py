@@ -21,8 +21,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
-from gristmill.core.addresses import refuse_address
-from gristmill.core.arguments import as_path
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.options import content, from_mapping
 from gristmill.core.values import OWN, Count, Seed, check_kinds, fits, kinds_of, shown
@@ -35,6 +33,7 @@ from gristmill.curate.dedup.lines import Lines
 from gristmill.curate.dedup.near import Near
 from gristmill.curate.rules import content as rule_content
 from gristmill.curate.rules import make_rule
+from gristmill.places.door import as_path, place_at
 from gristmill.sources.base import Format
 
 Dedup = Exact | Lines | Near
@@ -154,8 +153,7 @@ class Recipe:
         check_kinds(vars(self), kinds_of(Recipe), "the recipe")
         if self.on_error not in ("raise", "skip"):
             raise ConfigError(f"on_error is 'raise' or 'skip', not {self.on_error!r}.")
-        self._set("out", os.fspath(self.out))
-        refuse_address(self.out)
+        self._set("out", place_at(self.out).path)
         sources = (_made(SourceOptions, source, "one of the recipe's sources") for source in self.sources)
         self._set("sources", tuple(sources))
         self._set("store", _made(StoreOptions, self.store, "the recipe's store"))
@@ -296,9 +294,8 @@ def _from_yaml(values: dict[str, Any], where: str) -> Recipe:
 def _values(path: str | Path) -> dict[str, Any]:
     from gristmill.core.yaml_values import parse_yaml
 
-    refuse_address(path)
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = place_at(path).read().decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"The recipe {path} cannot be read ({getattr(error, 'strerror', None) or error}).") from error
     values = parse_yaml(text, f"The recipe {path}")

@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gristmill.core.arguments import PathLike, as_flag, as_path, as_paths, as_text, as_whole
+from gristmill.core.arguments import PathLike, as_flag, as_text, as_whole
 from gristmill.core.errors import ConfigError, SourceError
 from gristmill.core.options import as_options
-from gristmill.core.paths import atomic_file, write_atomic
 from gristmill.core.progress import Progress, Shown, shown
 from gristmill.core.seal import sealed
 from gristmill.core.sizes import parse_size
 from gristmill.core.version import version
 from gristmill.order.plan import Plan
 from gristmill.order.plan_json import read_plan
+from gristmill.places.door import as_path, as_paths, place_at
 from gristmill.recipe import Recipe, as_recipe
 from gristmill.sources.base import Format, InputFile, Mishaps, expand
 from gristmill.sources.units import Unit, cut_units, read_unit
@@ -242,7 +242,7 @@ class _Preparation:
         pipeline.write_account(self._root, keep_texts=self._options.keep_dropped)
         self._check_not_empty(pipeline, splits, files)
         _write_inputs(self._root, files)
-        write_atomic(self._root / TOKENIZER, self._tokenizer.to_json())
+        place_at(self._root / TOKENIZER).write(self._tokenizer.to_json())
         return self._manifest(pipeline, splits)
 
     def _check_not_empty(self, pipeline: Pipeline, splits: dict[str, list[ShardEntry]], files: list[InputFile]) -> None:
@@ -292,7 +292,7 @@ def _write_inputs(root: Path, files: list[InputFile]) -> None:
         "bytes": [file.path.stat().st_size for file in files],
         "fingerprint": [sampled_checksum(file.path) for file in files],
     })  # fmt: skip
-    with atomic_file(root / "inputs.parquet") as file:
+    with place_at(root / "inputs.parquet").writing() as file:
         pq.write_table(table, file)
 
 
@@ -306,7 +306,7 @@ def _write_run_json(root: Path, began: float, options: RunOptions) -> None:
         "workers": options.workers,
         "memory": options.memory,
     }
-    write_atomic(root / "run.json", sealed(facts))
+    place_at(root / "run.json").write(sealed(facts))
 
 
 def load_plan(path: PathLike) -> Plan:

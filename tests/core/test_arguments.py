@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,18 +29,6 @@ def test_the_least_whole_number_is_the_callers() -> None:
         arguments.as_whole("rank", -1, least=0)
     with pytest.raises(ConfigError, match="of 7 or more"):
         arguments.as_whole("rank", 6, least=7)
-
-
-def test_one_path_and_several_are_a_list() -> None:
-    assert arguments.as_paths("paths", "a.bin") == [Path("a.bin")]
-    assert arguments.as_paths("paths", Path("a.bin")) == [Path("a.bin")]
-    assert arguments.as_paths("paths", ("a", Path("b"))) == [Path("a"), Path("b")]
-
-
-@pytest.mark.parametrize("value", [None, 7, b"a", "", ["a", None], ["a", ""], {"a": 1}, "a\0b"])
-def test_what_names_no_file_is_refused(value: Any) -> None:
-    with pytest.raises(ConfigError, match=r"(paths|Each of paths) must be a path"):
-        arguments.as_paths("paths", value)
 
 
 def test_one_name_and_several_are_a_tuple() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import gristmill as gm
-from gristmill.stages import work
+from gristmill.places.local import Local
 from gristmill.store.verify import verify
 
 Make = Callable[..., gm.Recipe]
@@ -36,16 +36,16 @@ def content(root: Path) -> dict[str, bytes]:
             if path.suffix in (".bin", ".idx", ".sum", ".ids", ".json") and path.name != "run.json"}  # fmt: skip
 
 
-def cut_before_marker(monkeypatch: pytest.MonkeyPatch, stage: str) -> None:
-    """End the run when the first job of a stage has written its files, but has not said so yet."""
-    original = work.write_atomic
+def cut_before(monkeypatch: pytest.MonkeyPatch, is_marker: Callable[[Path], bool]) -> None:
+    """End the run when a job has written its files, but its marker does not say so yet."""
+    original = Local.write
 
-    def cutting(path: Path, text: str) -> None:
-        if path.parent.name == stage:
+    def cutting(place: Local, data: bytes | str) -> None:
+        if is_marker(Path(place.path)):
             raise Cut
-        original(path, text)
+        original(place, data)
 
-    monkeypatch.setattr(work, "write_atomic", cutting)
+    monkeypatch.setattr(Local, "write", cutting)
 
 
 @pytest.mark.parametrize("stage", ["curate", "tokens", "shards"])
@@ -56,7 +56,7 @@ def test_a_finished_job_whose_files_another_recipe_replaced_is_done_again(
     gm.prepare(make("whole", tokenizer="byte"))
     gm.prepare(make("out", tokenizer="byte"), options=kept)
     other = make("out", tokenizer="byte", clean={"unicode": "nfkc"}, filters=[{"length": {"min_chars": 165}}])
-    cut_before_marker(monkeypatch, stage)
+    cut_before(monkeypatch, lambda path: path.parent.name == stage)
     with pytest.raises(Cut):
         gm.prepare(other, overwrite=True, options=kept)
     monkeypatch.undo()
@@ -79,20 +79,11 @@ def test_shards_that_another_run_wrote_are_not_taken_for_those_of_kept_work(make
 def test_a_query_whose_result_another_recipe_replaced_is_run_again(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: str
 ) -> None:
-    from gristmill.stages import pipeline
-
     dedup: Any = ["exact", "near"]
     kept = gm.RunOptions(work=str(tmp_path / "work"))
     gm.prepare(make("whole", tokenizer="byte", dedup=dedup, seed=1))
     gm.prepare(make("out", tokenizer="byte", dedup=dedup), options=kept)
-    original = pipeline.write_atomic
-
-    def cutting(path: Path, text: str) -> None:
-        if path.name == f"{rule}.json":
-            raise Cut
-        original(path, text)
-
-    monkeypatch.setattr(pipeline, "write_atomic", cutting)
+    cut_before(monkeypatch, lambda path: path.name == f"{rule}.json")
     with pytest.raises(Cut):
         gm.prepare(make("out", tokenizer="byte", dedup=dedup, filters=[{"length": {"min_chars": 165}}]),
                    overwrite=True, options=kept)  # fmt: skip

@@ -192,7 +192,7 @@ def test_after_overwrite_a_folder_equals_a_fresh_one(
 
 def claimed(out: Path, command: str) -> None:
     """Leave the folder as a run that was killed after its shards."""
-    from gristmill.core.folders import claim
+    from gristmill.places.folders import claim
 
     claim(out, {"making": "store", "command": command},
           [f"{path.parent.name}/{path.name}" for path in out.rglob("*.bin")])  # fmt: skip

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from gristmill.core.errors import StoreError
-from gristmill.store.maps import Maps, map_file, unmap, view
+from gristmill.places.memory import view
+from gristmill.store.maps import Maps
 
 
 @pytest.fixture
@@ -137,17 +138,3 @@ def test_a_failed_lease_leaves_no_lease_behind(files: list[str]) -> None:
     with pytest.raises(StoreError), maps.leased(np.array([2, 3])):
         pass
     assert int(maps._leases.sum()) == 0
-
-
-def test_an_empty_file_maps_to_nothing(tmp_path: Path) -> None:
-    (tmp_path / "empty").touch()
-    assert map_file(str(tmp_path / "empty")) == (0, 0)
-    unmap(0, 0)
-
-
-def test_mapped_bytes_cannot_be_written(files: list[str]) -> None:
-    address, size = map_file(files[1])
-    array = view(address, "u1", size)
-    with pytest.raises(ValueError, match="read-only"):
-        array[0] = 1
-    unmap(address, size)

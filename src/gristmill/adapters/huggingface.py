@@ -17,12 +17,12 @@ from typing import Any
 
 from gristmill.adapters.arrow_dataset import ArrowIterableDataset
 from gristmill.adapters.arrow_files import ArrowFile, Piece, count_rows
-from gristmill.core.arguments import as_flag, as_path, as_text
+from gristmill.core.arguments import as_flag, as_text
 from gristmill.core.errors import ConfigError
 from gristmill.core.extras import extra
 from gristmill.core.hashing import fingerprint
-from gristmill.core.paths import write_atomic
-from gristmill.core.patterns import expand_braces
+from gristmill.places.door import as_path, place_at
+from gristmill.places.patterns import expand_braces
 
 INDEX_VERSION = 1
 DataFiles = str | Sequence[str] | Mapping[str, str | Sequence[str]]
@@ -60,7 +60,7 @@ def fast_load_iterable_dataset(
     index = None if renewed else _read_index(path, place, fingerprint(sources))
     if index is None:
         index = _make_index(arguments, num_proc, fingerprint(sources))
-        write_atomic(place, json.dumps({"version": INDEX_VERSION, "request": request} | asdict(index)))
+        place_at(place).write(json.dumps({"version": INDEX_VERSION, "request": request} | asdict(index)))
     return ArrowIterableDataset(index.files, index.pieces)
 
 

@@ -22,12 +22,13 @@ with extra("torch", __name__):
     from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 
 from gristmill.adapters.torch import data_parallel_rank
-from gristmill.core.arguments import as_paths, as_whole
+from gristmill.core.arguments import as_whole
 from gristmill.core.errors import ConfigError
 from gristmill.loader.batch import Assembler, Batch, Group
 from gristmill.loader.loader import READAHEAD_BYTES, Loader
 from gristmill.order.options import PlanOptions, check_positive
 from gristmill.order.plan import Plan
+from gristmill.places.door import as_paths
 from gristmill.store.opening import PathLike, open_store
 from gristmill.store.reader import Store
 

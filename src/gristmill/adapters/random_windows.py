@@ -27,11 +27,12 @@ with extra("torch", __name__):
 
 from gristmill.adapters.local_files import ENDLESS
 from gristmill.adapters.torch import Tensors, TorchLoader, as_device, data_parallel_rank
-from gristmill.core.arguments import as_path, as_whole, refuse
+from gristmill.core.arguments import as_whole, refuse
 from gristmill.core.errors import ConfigError, StateError, did_you_mean
 from gristmill.core.values import fits
 from gristmill.order.options import PlanOptions, check_positive
 from gristmill.order.plan import Plan
+from gristmill.places.door import as_path
 from gristmill.store.format import dtype_for
 from gristmill.store.manifest import MANIFEST, SPLITS, read_manifest
 from gristmill.store.opening import open_store

@@ -1,6 +1,6 @@
 """What callers hand in: the easy spellings made plain, and a wrong kind a sentence that names the argument.
 
-as_paths("paths", "a.bin")              # [Path("a.bin")]
+as_names("ids", "a")                    # ("a",)
 as_whole("seq_len", None)               # ConfigError: seq_len must be a whole number above 0, not None.
 """
 
@@ -9,10 +9,8 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
-from gristmill.core.addresses import refuse_address
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.values import shown
 
@@ -58,25 +56,6 @@ def as_choice(name: str, value: Any, known: Sequence[str]) -> str:
     if value not in known:
         raise ConfigError(f"{name} {value!r} is not known{did_you_mean(value, known)}.", arguments=name)
     return value
-
-
-def as_path(name: str, value: Any, wanted: str = "a path") -> Path:
-    """A file or a folder of this machine by its name."""
-    if not isinstance(value, str | os.PathLike) or not isinstance(os.fspath(value), str) or not os.fspath(value):
-        raise refuse(name, wanted, value)
-    if "\0" in os.fspath(value):
-        raise refuse(name, f"{wanted} without a NUL character", value)
-    refuse_address(value)
-    return Path(value)
-
-
-def as_paths(name: str, value: Any, wanted: str = "a path or a list of paths") -> list[Path]:
-    """One path, or several."""
-    if isinstance(value, str | os.PathLike):
-        return [as_path(name, value, wanted)]
-    if not isinstance(value, Sequence) or isinstance(value, bytes):
-        raise refuse(name, wanted, value)
-    return [as_path(f"Each of {name}", path) for path in value]
 
 
 def as_names(name: str, value: Any, wanted: str = "a name or a list of names") -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gristmill.core.errors import EngineError
-from gristmill.core.paths import disk_errors, sync_directory, temporary_path
+from gristmill.places.local import disk_errors, sync_directory, temporary_path
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -12,7 +12,7 @@ import mmap
 import resource
 
 from gristmill.loader.pieces import Pieces
-from gristmill.store.maps import advise, resident
+from gristmill.places.memory import advise, resident
 from gristmill.store.table import Table
 
 _LOOK_AT = 16

@@ -15,12 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from gristmill.core.arguments import PathLike, as_kind, as_mapping, as_path, as_text, as_whole
+from gristmill.core.arguments import PathLike, as_kind, as_mapping, as_text, as_whole
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.hashing import fingerprint, hash64
 from gristmill.core.html import html_table
 from gristmill.core.options import as_options
-from gristmill.core.paths import write_atomic
 from gristmill.order import trace as tracing
 from gristmill.order.cut import CUTS
 from gristmill.order.exclusions import resolve_exclusions
@@ -33,6 +32,7 @@ from gristmill.order.plan_json import read_plan, write_plan
 from gristmill.order.skips import Skips
 from gristmill.order.source import Source
 from gristmill.order.tokens import Sources, Tokens, opened
+from gristmill.places.door import as_path, place_at
 
 # Raised with any change of which samples a step holds: checkpoints of another order are then refused by name.
 ORDER_VERSION = 1
@@ -256,7 +256,7 @@ class Plan:
 
     def save(self, path: PathLike) -> None:
         """Write the plan to a file, atomically."""
-        write_atomic(as_path("path", path), self.to_json())
+        place_at(as_path("path", path)).write(self.to_json())
 
     @classmethod
     def from_json(cls, text: str, sources: Sources) -> Plan:

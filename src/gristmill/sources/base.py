@@ -13,7 +13,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from gristmill.core.errors import ConfigError, SourceError, did_you_mean
-from gristmill.core.patterns import expand_names, refuse_missing
+from gristmill.places.patterns import expand_names, refuse_missing
 
 # A longer document is an error: what a worker holds stays bounded whatever the input.
 MAX_DOCUMENT_BYTES = 256 << 20

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gristmill.core.paths import atomic_file
 from gristmill.curate.ledger import dropped_schema
+from gristmill.places.door import place_at
 from gristmill.stages.tables import batches_of, rows_of_unit
 from gristmill.stages.work import Facts
 from gristmill.store.manifest import SPLITS
@@ -159,7 +159,7 @@ def write_evidence(out: Path, evidence: Path | None) -> None:
 
     names = {"id": pa.string(), "kept_id": pa.string(), "similarity": pa.float64(), "rule": pa.string()}
     schema = pa.schema(list(names.items()))
-    with atomic_file(out) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
+    with place_at(out).writing() as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
         for batch in batches_of(evidence, list(names)) if evidence else ():
             writer.write_batch(batch.select(list(names)).cast(schema))
 
@@ -171,7 +171,7 @@ def write_dropped(out: Path, units: Sequence[tuple[int, Sequence[Path]]], eviden
     schema = dropped_schema()
     kept = [name for name in schema.names if name not in ("doc", "kept") and (texts or name != "text")]
     with (
-        atomic_file(out) as file,
+        place_at(out).writing() as file,
         pq.ParquetWriter(file, schema.empty_table().select(kept).schema, compression="zstd") as writer,
     ):
         for table in _tables(units, evidence):

@@ -12,11 +12,11 @@ from typing import Any
 from gristmill.core.errors import SourceError
 from gristmill.core.hashing import fingerprint
 from gristmill.core.options import content
-from gristmill.core.paths import write_atomic
 from gristmill.core.progress import Progress
 from gristmill.curate.base import Rule
 from gristmill.curate.chain import Curation
 from gristmill.curate.decontaminate import Decontaminate, DecontaminateOptions, Item, build_index, texts_of
+from gristmill.places.door import place_at
 from gristmill.recipe import Recipe
 from gristmill.sources.base import InputFile, expand
 from gristmill.sources.jsonl import parse_json
@@ -55,7 +55,7 @@ class Evaluations:
         if not done.exists():
             report = build_index((item for file in self.files for item in _items(file, self.options)),
                                  self.options, folder)  # fmt: skip
-            write_atomic(done, json.dumps(list(report.too_short)))
+            place_at(done).write(json.dumps(list(report.too_short)))
         too_short = json.loads(done.read_text())
         if too_short:
             shown = ", ".join(too_short[:_SHOWN])

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from gristmill.core.errors import SourceError
 from gristmill.core.hashing import derive_key
-from gristmill.core.paths import atomic_file
 from gristmill.engine.base import Engine
+from gristmill.places.door import place_at
 from gristmill.recipe import MixOptions
 from gristmill.stages.tokens import SHUFFLE_KEYS
 
@@ -87,7 +87,7 @@ def _write_passes(path: Path, parts: Sequence[Share], seed: int) -> None:
         for copy in range(-(-part.wanted // part.available) if part.available else 0)
     ]
     schema = pa.schema([("source", pa.string()), *((name, pa.int64()) for name in ("copy", "wanted", "turn"))])
-    with atomic_file(path) as file:
+    with place_at(path).writing() as file:
         pq.write_table(pa.Table.from_pylist(rows, schema), file)
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from gristmill.core.errors import SourceError
 from gristmill.core.hashing import fingerprint
-from gristmill.core.paths import write_atomic
 from gristmill.core.progress import Progress
 from gristmill.curate.dedup.duplicates import near_duplicates
 from gristmill.curate.dedup.exact import Exact, exact_duplicates
@@ -21,6 +20,7 @@ from gristmill.curate.dedup.lines import Lines, repeated_lines
 from gristmill.curate.dedup.near import Near
 from gristmill.curate.dedup.units import NearUnit
 from gristmill.engine.base import Engine
+from gristmill.places.door import place_at
 from gristmill.recipe import Recipe, SourceOptions, dedup_content
 from gristmill.sources.units import Unit
 from gristmill.stages.account import DROPPED, EVIDENCE, FUNNEL, Funnel, write_dropped, write_evidence
@@ -171,7 +171,7 @@ class Pipeline:
 
         def find(out: Path) -> None:
             result = near_duplicates(self.engine, units, rule, gone, out.parent / "steps", self.progress)
-            write_atomic(out.with_suffix(".alarms"), json.dumps(list(result.alarms)))
+            place_at(out.with_suffix(".alarms")).write(json.dumps(list(result.alarms)))
             shutil.copyfile(result.evidence, out)
 
         self._drop(Near.name, "near_duplicate", [dedup_content(rule), [done.fingerprint for done in signed]], find)
@@ -226,7 +226,7 @@ class Pipeline:
             fresh_folder(folder, expected)
             self.progress.start(_SAID.get(name, name), 0)
             make(out)
-            write_atomic(marker, f'{{"fingerprint": "{expected}", "facts": {{}}}}\n')
+            place_at(marker).write(f'{{"fingerprint": "{expected}", "facts": {{}}}}\n')
         return out, expected
 
     def _texts(self) -> list[Path]:
@@ -271,7 +271,7 @@ class Pipeline:
         evidence = self._evidence(drops) if drops else None
         write_evidence(root / EVIDENCE, evidence)
         write_dropped(root / DROPPED, [(piece.number, piece.dropped) for piece in self.pieces], evidence, keep_texts)
-        write_atomic(root / FUNNEL, json.dumps(self.funnel.rows(), indent=1) + "\n")
+        place_at(root / FUNNEL).write(json.dumps(self.funnel.rows(), indent=1) + "\n")
 
     def _evidence(self, drops: Sequence[Drops]) -> Path:
         """For each document that a wide rule dropped, the one that stayed, here or in an index, and how near it is."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gristmill.core.paths import atomic_file
 from gristmill.curate.documents import Ints
+from gristmill.places.door import place_at
 from gristmill.stages.work import ROWS_A_UNIT, first_doc
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def table_writer(path: Path, schema: pa.Schema) -> Iterator[Any]:
 
     codes = [name for name in ("source", "path", "rule", "reason") if name in schema.names]
     with (
-        atomic_file(path) as file,
+        place_at(path).writing() as file,
         pq.ParquetWriter(file, schema, compression="lz4", use_dictionary=codes, write_statistics=["doc"]) as writer,
     ):
         yield writer

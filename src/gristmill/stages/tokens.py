@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gristmill.core.hashing import derive_key, mix64_array
-from gristmill.core.paths import atomic_file
 from gristmill.curate.base import KEEP, Verdict
 from gristmill.curate.dedup.drops import apply_drops
 from gristmill.curate.documents import Documents, Ints
 from gristmill.curate.ledger import Ledger, dropped_schema
+from gristmill.places.door import place_at
 from gristmill.stages.drops import Drops
 from gristmill.stages.tables import batches_of, table_writer
 from gristmill.stages.work import Facts, UnitJob
@@ -75,7 +75,7 @@ class TokensJob(UnitJob):
         rows_file, gone, tokens_file = self.outputs
         schema = encoded_schema(self.fields)
         with (
-            atomic_file(tokens_file) as tokens,
+            place_at(tokens_file).writing() as tokens,
             table_writer(rows_file, schema) as rows,
             table_writer(gone, dropped_schema()) as dropped,
         ):

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from gristmill.core.folders import LOCK, is_lock, look_at, only_run, refuse_others, remove
 from gristmill.core.hashing import fingerprint
-from gristmill.core.paths import is_temporary, write_atomic
 from gristmill.core.progress import BYTES, Progress
 from gristmill.engine.base import Engine
+from gristmill.places.door import place_at
+from gristmill.places.folders import LOCK, is_lock, look_at, only_run, refuse_others, remove
+from gristmill.places.local import is_temporary
 
 Facts = dict[str, Any]
 
@@ -67,7 +68,7 @@ def look_at_work(folder: Path) -> None:
 def kept_work(folder: Path) -> Iterator[None]:
     """Hold a work folder that is kept, and mark it."""
     with only_run(folder, lambda: _refuse_others(folder)):
-        write_atomic(folder / _MARKER, _MARK)
+        place_at(folder / _MARKER).write(_MARK)
         clear_temporary(folder)
         yield
 
@@ -96,7 +97,7 @@ def fresh_folder(folder: Path, expected: str) -> None:
     if not stands_on.exists() or stands_on.read_text() != expected:
         remove(folder.parent, lambda name: name.startswith(f"{folder.name}/") and is_work(name))
         folder.mkdir(parents=True, exist_ok=True)
-        write_atomic(stands_on, expected)
+        place_at(stands_on).write(expected)
 
 
 class Job(Protocol):
@@ -170,7 +171,7 @@ def perform(job: Job) -> Done:
     """Do a job and say so. What a marker of other things says ends here: its files are about to be replaced."""
     job.marker.unlink(missing_ok=True)
     done = Done(job(), fingerprint(job.depends))
-    write_atomic(job.marker, json.dumps({"fingerprint": done.fingerprint, "facts": done.facts}) + "\n")
+    place_at(job.marker).write(json.dumps({"fingerprint": done.fingerprint, "facts": done.facts}) + "\n")
     return done
 
 

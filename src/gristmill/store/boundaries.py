@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gristmill.core.errors import ConfigError
-from gristmill.core.paths import atomic_file
+from gristmill.places.door import place_at
 from gristmill.store.files import Ints
 from gristmill.store.format import IDX_CODES, write_idx
 
@@ -34,5 +34,5 @@ def write_scanned_idx(store: Store, shard: int, path: Path) -> None:
     if store.dtype.name not in IDX_CODES:
         raise ConfigError(f"A Megatron index cannot describe {store.dtype} tokens.")
     lengths = scanned_lengths(store.shard_tokens(shard), store.eos, store.facts.boundary == "bos")
-    with atomic_file(path) as file:
+    with place_at(path).writing() as file:
         write_idx(file, lengths, store.dtype.name)

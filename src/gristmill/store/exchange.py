@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -10,41 +9,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gristmill.core.addresses import refuse_address
-from gristmill.core.arguments import as_flag, as_path, as_paths
+from gristmill.core.arguments import as_flag
 from gristmill.core.errors import ConfigError, StoreError
-from gristmill.core.paths import disk_errors, relative_to, sync_directory, write_atomic
+from gristmill.places.door import as_path, as_paths, place_at
 from gristmill.store.folder import StoreFolder
 from gristmill.store.manifest import MANIFEST, SPLITS, Manifest, ShardEntry, load_manifest
 from gristmill.store.opening import TOKENIZER, PathLike
 
-# What a file system says where a hard link cannot be: another device, none known here, another's file, too many.
-_NO_HARD_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP}
-
 
 def link(source: PathLike, target: Path) -> None:
-    """Let `target` be the same bytes as `source`: a hard link, or a symlink where that cannot be; never a copy."""
-    real = Path(os.path.realpath(source))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if target.parent.resolve() / target.name == real:
+    """Let `target` be the same bytes as `source`, never a copy of them."""
+    real = place_at(source).real()
+    if os.path.join(place_at(target.parent).real(), target.name) == real:
         raise ConfigError(f"{target} would be a link to itself: choose another folder.")
-    with disk_errors(target):
-        target.unlink(missing_ok=True)  # a rename onto another link of the same file would do nothing
-        try:
-            os.link(real, target)
-        except FileNotFoundError as error:
-            raise StoreError(f"{real} is missing: bring it back or make the store again.") from error
-        except OSError as error:
-            if error.errno not in _NO_HARD_LINK:
-                raise
-            os.symlink(real, target)
-        sync_directory(target.parent)
+    try:
+        place_at(target).link(real)
+    except FileNotFoundError as error:
+        raise StoreError(f"{real} is missing: bring it back or make the store again.") from error
 
 
 def store_splits(path: PathLike) -> tuple[Path, tuple[str, ...]]:
     """The root of a store and the splits that `path` means: both for the root itself, else the one."""
-    refuse_address(path)
-    whole = Path(os.path.abspath(path))
+    whole = Path(os.path.abspath(place_at(path).path))
     if (whole / MANIFEST).exists():
         return whole, SPLITS
     if whole.name in SPLITS and (whole.parent / MANIFEST).exists():
@@ -70,7 +56,7 @@ class _Part:
         """The shards of a split, their paths as seen from `out`."""
         shards = self.manifest.splits.get(split, []) if split in self.splits else []
         here = self.root.resolve()
-        return [ShardEntry(**{**vars(s), "path": relative_to(here / s.path, out)}) for s in shards]
+        return [ShardEntry(**{**vars(s), "path": Path(os.path.relpath(here / s.path, out)).as_posix()}) for s in shards]
 
 
 def join(paths: Sequence[PathLike], out: PathLike, *, overwrite: bool = False) -> Manifest:
@@ -145,4 +131,4 @@ def _versions(parts: list[dict[str, str]]) -> dict[str, str]:
 def _copy_tokenizer(parts: list[_Part], out: Path) -> None:
     found = [part.root / TOKENIZER for part in parts if (part.root / TOKENIZER).exists()]
     if found:
-        write_atomic(out / TOKENIZER, found[0].read_bytes())
+        place_at(out / TOKENIZER).write(found[0].read_bytes())

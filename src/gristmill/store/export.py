@@ -14,9 +14,10 @@ from typing import IO, Any
 
 import numpy as np
 
-from gristmill.core.arguments import as_choice, as_flag, as_path
+from gristmill.core.arguments import as_choice, as_flag
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.core.progress import Progress, Shown, shown
+from gristmill.places.door import as_path
 from gristmill.store.exchange import refuse_inside, store_splits
 from gristmill.store.format import DOCS_SUFFIX, SUM_BLOCK, block_sums
 from gristmill.store.manifest import SPLITS, Manifest, load_manifest

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gristmill.core.errors import ConfigError, StoreError
-from gristmill.core.folders import (
+from gristmill.places.folders import (
     LOCK,
     UNFINISHED,
     Claim,
@@ -27,7 +27,7 @@ from gristmill.core.folders import (
     refuse_others,
     remove,
 )
-from gristmill.core.paths import is_temporary
+from gristmill.places.local import is_temporary
 from gristmill.store.format import is_own_shard, shard_files
 from gristmill.store.index import is_pack_index
 from gristmill.store.manifest import MANIFEST, SPLITS, Manifest, load_manifest

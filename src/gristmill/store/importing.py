@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gristmill.core.arguments import as_choice, as_flag, as_path, as_paths
+from gristmill.core.arguments import as_choice, as_flag
 from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import hash64
-from gristmill.core.paths import write_atomic
 from gristmill.core.progress import Progress, Shown, shown
 from gristmill.core.version import version
+from gristmill.places.door import as_path, as_paths, place_at
 from gristmill.store.exchange import link
 from gristmill.store.files import Ints, sampled_checksum
 from gristmill.store.folder import StoreFolder
@@ -88,7 +88,7 @@ def import_store(
         making.will_write(shard_name(name, i, "none") for name in stores for i in range(len(stores[name])))
         splits = {name: job.add_split(name, _read(stores.get(name, []), eos, boundaries, told)) for name in SPLITS}
         if tokenizer_json is not None:
-            write_atomic(root / TOKENIZER, Path(tokenizer_json).read_bytes())
+            place_at(root / TOKENIZER).write(Path(tokenizer_json).read_bytes())
         recipe = {"import": {"files": _fingerprints(stores), "boundaries": boundaries}}
         making.finish(job.manifest(splits, named, recipe))
     return job.finish(stores)

@@ -22,8 +22,7 @@ import xxhash
 
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.core.hashing import fingerprint
-from gristmill.core.locks import file_lock
-from gristmill.core.paths import clear_leftovers, disk_errors, sync_directory, temporary_path
+from gristmill.places.door import place_at
 from gristmill.store.files import Ints
 
 if TYPE_CHECKING:
@@ -254,20 +253,10 @@ def open_pack_index(store: Store, seq_len: int) -> PackIndex:
 def new_index(path: Path, header: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Writable arrays of a new index file that becomes `path` when the block ends well."""
     places = layout(header["documents"], header["ranges"], header["shards"])
-    temporary = temporary_path(path)
-    with disk_errors(path):
-        try:
-            _reserve(temporary, places["end"][0])
-            data = np.memmap(temporary, np.uint8, "r+")
-            yield {name: _array(data, place) for name, place in places.items() if name != "end"}
-            tables = xxhash.xxh3_128_hexdigest(data[_ARRAYS_AT : places["full_before"][0]].data)
-            data[:_ARRAYS_AT] = np.frombuffer(_head({**header, "tables": tables}), np.uint8)
-            data.flush()
-            os.replace(temporary, path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        sync_directory(path.parent)
+    with place_at(path).filling(places["end"][0]) as data:
+        yield {name: _array(data, place) for name, place in places.items() if name != "end"}
+        tables = xxhash.xxh3_128_hexdigest(data[_ARRAYS_AT : places["full_before"][0]].data)
+        data[:_ARRAYS_AT] = np.frombuffer(_head({**header, "tables": tables}), np.uint8)
 
 
 def _head(header: dict[str, Any]) -> bytes:
@@ -277,16 +266,9 @@ def _head(header: dict[str, Any]) -> bytes:
     return head + xxhash.xxh3_128_digest(head)
 
 
-def _reserve(path: Path, size: int) -> None:
-    """A new file that the disk has room for: writing through a map where it has none ends the process by SIGBUS."""
-    with open(path, "xb") as file:
-        os.posix_fallocate(file.fileno(), 0, size)
-
-
 @contextlib.contextmanager
 def only_builder(path: Path) -> Iterator[None]:
     """One process at a time builds an index; the others wait here and then find it made."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with file_lock(path.with_name(f".{path.name}.lock"), wait=True):
-        clear_leftovers(path)
+    with place_at(path.with_name(f".{path.name}.lock")).lock(wait=True):
+        place_at(path).clear_leftovers()
         yield

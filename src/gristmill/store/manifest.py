@@ -13,9 +13,9 @@ from typing import Any, Literal
 from gristmill.core.errors import StoreError
 from gristmill.core.hashing import fingerprint
 from gristmill.core.html import counted, html_table
-from gristmill.core.paths import write_atomic
 from gristmill.core.seal import SUM, is_sealed, sealed
 from gristmill.core.values import Count, check_kinds, check_there, kinds_of, parse_json, shown
+from gristmill.places.door import place_at
 from gristmill.store.format import DOCS_SUFFIX, DTYPES, beside
 from gristmill.store.parts import check_places
 from gristmill.store.sums import write_sums
@@ -118,7 +118,7 @@ class Manifest:
         """Write the sums of files that are not content, then `manifest.json`, which declares the store whole."""
         paths = [shard.path for shards in self.splits.values() for shard in shards]
         write_sums(root, (beside(path, DOCS_SUFFIX) for path in paths if not path.startswith("..")))
-        write_atomic(root / MANIFEST, sealed(self.to_dict()))
+        place_at(root / MANIFEST).write(sealed(self.to_dict()))
 
 
 def _split(shards: list[ShardEntry]) -> dict[str, Any]:

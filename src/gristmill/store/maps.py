@@ -9,9 +9,8 @@ that a reader has leased.
 from __future__ import annotations
 
 import contextlib
-import ctypes
+import errno
 import mmap
-import os
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,63 +20,12 @@ import numpy.typing as npt
 
 from gristmill.core.errors import StoreError
 from gristmill.core.locks import Lock
+from gristmill.places.door import place_at
+from gristmill.places.memory import advise, unmap, view
 
 MAX_MAPS = 16_384
-_MAP_FAILED = ctypes.c_void_p(-1).value
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.mmap.restype = ctypes.c_void_p
-_libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_longlong]
-_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-_libc.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
-_libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-
-
-def map_file(path: str, size: int | None = None) -> tuple[int, int]:
-    """Map a whole file, read-only: its address and size. With `size`, a file of any other size is an error."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError as error:
-        raise StoreError(f"{path} cannot be opened ({error.strerror}): bring the file back.") from error
-    try:
-        found = os.fstat(fd).st_size
-        if size is not None and found != size:
-            raise StoreError(f"{path} has {found:,} bytes, {size:,} were expected: it was cut off or replaced.")
-        if found == 0:
-            return 0, 0
-        address = _libc.mmap(None, found, mmap.PROT_READ, mmap.MAP_SHARED, fd, 0)
-        if address == _MAP_FAILED:
-            raise StoreError(f"{path} cannot be memory-mapped ({os.strerror(ctypes.get_errno())}).")
-        return address, found
-    finally:
-        os.close(fd)
-
-
-def unmap(address: int, size: int) -> None:
-    """Give a map back."""
-    if size:
-        _libc.munmap(address, size)
-
-
-def advise(address: int, size: int, advice: int) -> None:
-    """madvise on the pages that hold [address, address + size); a hint, so failure is of no matter."""
-    start = address - address % mmap.PAGESIZE
-    _libc.madvise(start, address + size - start, advice)
-
-
-def resident(address: int) -> bool:
-    """Whether the page at an address is in memory, as far as the kernel tells."""
-    answer = ctypes.c_ubyte(1)
-    _libc.mincore(address - address % mmap.PAGESIZE, 1, ctypes.byref(answer))
-    return bool(answer.value & 1)
-
-
-def view(address: int, dtype: str, count: int) -> npt.NDArray[np.generic]:
-    """A numpy array over mapped bytes. The caller keeps the map alive for as long as the array is used."""
-    size = np.dtype(dtype).itemsize * count
-    buffer = (ctypes.c_char * size).from_address(address)
-    array: npt.NDArray[np.generic] = np.frombuffer(memoryview(buffer), dtype=dtype, count=count)
-    array.flags.writeable = False
-    return array
+# The file is there, but the process has no room for its map, or it is no file.
+_UNMAPPABLE = (errno.ENOMEM, errno.ENODEV)
 
 
 class Maps:
@@ -148,8 +96,9 @@ class Maps:
     def _map(self, file: int) -> None:
         if self._open >= self._bound:
             self._evict()
-        address, size = map_file(self.path(file), self._size(file))
+        address, size = _mapped(self.path(file))
         try:
+            self._check_size(file, size)
             self._check(file, view(address, "u1", size))
         except BaseException:
             unmap(address, size)
@@ -158,6 +107,13 @@ class Maps:
             advise(address, size, mmap.MADV_RANDOM)
         self.addresses[file], self._sizes[file] = address, size
         self._open += size > 0
+
+    def _check_size(self, file: int, size: int) -> None:
+        expected = self._size(file)
+        if expected is not None and size != expected:
+            raise StoreError(
+                f"{self.path(file)} has {size:,} bytes, {expected:,} were expected: it was cut off or replaced."
+            )
 
     def _evict(self) -> None:
         """Unmap the longest unused of what nobody has leased: a sixteenth, or all that is beyond the bound."""
@@ -173,6 +129,15 @@ class Maps:
     def close(self) -> None:
         """Unmap everything now; arrays over the maps must not be used any more."""
         self._close()
+
+
+def _mapped(path: str) -> tuple[int, int]:
+    try:
+        return place_at(path).map()
+    except OSError as error:
+        if error.errno in _UNMAPPABLE:
+            raise StoreError(f"{path} cannot be memory-mapped ({error.strerror}).") from error
+        raise StoreError(f"{path} cannot be opened ({error.strerror}): bring the file back.") from error
 
 
 def _unmap_all(addresses: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]) -> None:

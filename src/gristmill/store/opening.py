@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from gristmill.core.arguments import PathLike as PathLike
-from gristmill.core.arguments import as_path, as_paths, as_whole, refuse
+from gristmill.core.arguments import as_whole, refuse
 from gristmill.core.errors import ConfigError, StoreError
-from gristmill.core.patterns import expand_names, refuse_missing
 from gristmill.core.values import shown
+from gristmill.places.door import as_path, as_paths
+from gristmill.places.patterns import expand_names, refuse_missing
 from gristmill.store.files import FileRow, Files, joined, make_files
 from gristmill.store.format import COMPRESSED_SUFFIX, IDX_HEADER, IdxHeader, check_dtype, read_idx_header
 from gristmill.store.headerless import find_dtype

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from gristmill.core.errors import ConfigError
-from gristmill.core.folders import (
+from gristmill.places.door import place_at
+from gristmill.places.folders import (
     LOCK,
     UNFINISHED,
     Claim,
@@ -22,7 +23,7 @@ from gristmill.core.folders import (
     refuse_others,
     remove,
 )
-from gristmill.core.paths import atomic_file, is_temporary, write_atomic
+from gristmill.places.local import is_temporary
 from gristmill.store.exchange import link
 from gristmill.store.opening import PathLike
 
@@ -54,7 +55,7 @@ class Outbox:
             yield
             files = sorted((*self.linked, *self.copied))
             text = json.dumps({"gristmill": "export", **self.about, "files": files}, indent=1)
-            write_atomic(self.folder / EXPORTED, text + "\n")
+            place_at(self.folder / EXPORTED).write(text + "\n")
             self._claim.release()
 
     def link(self, source: PathLike, name: str) -> None:
@@ -67,7 +68,7 @@ class Outbox:
     def write(self, name: str) -> Iterator[IO[Any]]:
         """Add a file with bytes of its own, whole or not at all."""
         self._claim.add([name])
-        with atomic_file(self.folder / name) as file:
+        with place_at(self.folder / name).writing() as file:
             yield file
         self.copied.append(name)
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import xxhash
 
 from gristmill.core.errors import StoreError
-from gristmill.core.paths import write_atomic
 from gristmill.core.seal import is_sealed, sealed
+from gristmill.places.door import place_at
 
 SUMS = "sums.json"
 LISTED = ("tokenizer.json", "inputs.parquet", "dropped.parquet", "duplicates.parquet", "funnel.json")
@@ -38,7 +38,7 @@ def write_sums(root: Path, names: Iterable[str]) -> None:
     """List those files at the root, and those named relative to it, that are there."""
     there = [name for name in (*LISTED, *names) if (root / name).is_file()]
     files = {name: (os.path.getsize(root / name), file_checksum(root / name)) for name in there}
-    write_atomic(root / SUMS, sealed({"gristmill_sums": _VERSION, "files": files}))
+    place_at(root / SUMS).write(sealed({"gristmill_sums": _VERSION, "files": files}))
 
 
 def read_sums(root: str | Path) -> Listing:

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from gristmill.core.arguments import PathLike, as_path
+from gristmill.core.arguments import PathLike
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.core.hashing import hash_ids
 from gristmill.core.progress import Progress, Shown, shown
 from gristmill.core.seal import is_sealed
+from gristmill.places.door import as_path
 from gristmill.store.blocks import BLOCK, BLOCKS_SUFFIX, Sums, check_blocks, read_head
 from gristmill.store.coverage import Coverage
 from gristmill.store.files import FileRow, Ints, make_files

@@ -5,7 +5,6 @@ Memory: one shard's document rows (about 100 bytes a document) and one write buf
 
 from __future__ import annotations
 
-import contextlib
 import io
 import os
 from dataclasses import dataclass
@@ -18,14 +17,8 @@ import xxhash
 
 from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import hash_ids
-from gristmill.core.paths import (
-    atomic_file,
-    disk_errors,
-    open_temporary,
-    sync_directory,
-    temporary_path,
-    write_atomic,
-)
+from gristmill.places.door import place_at
+from gristmill.places.local import disk_errors
 from gristmill.store.blocks import BLOCK, BLOCKS_SUFFIX, Sums, write_blocks
 from gristmill.store.files import Ints
 from gristmill.store.format import (
@@ -65,7 +58,7 @@ class SplitWriter:
         self._tokens_per_shard = tokens_per_shard
         self._shard: ShardWriter | None = None
         self.entries: list[ShardEntry] = []
-        (root / split).mkdir(parents=True, exist_ok=True)
+        place_at(root / split).make_folder()
 
     def append(self, tokens: npt.NDArray[Any], lengths: Ints, documents: pa.Table) -> None:
         """Add documents: `tokens` end to end, `lengths` of each (none 0), and their rows in the same order."""
@@ -116,10 +109,8 @@ class ShardWriter:
     def __init__(self, root: Path, name: str, dtype: np.dtype[Any]) -> None:
         self._root, self._name, self._dtype = root, name, dtype
         self._path = root / name
-        self._temporary = temporary_path(self._path)
-        with disk_errors(self._path):
-            self._file = open_temporary(self._temporary, buffering=4 << 20)
-        self._hashed = _Hashed(self._file, xxhash.xxh3_128())
+        self._attempt = place_at(self._path).attempt(buffering=4 << 20)
+        self._hashed = _Hashed(self._attempt.file, xxhash.xxh3_128())
         self._packed = _packed(self._hashed, dtype.itemsize) if name.endswith(COMPRESSED_SUFFIX) else None
         self._sums, self._blocks = _BlockSums(SUM_BLOCK), _BlockSums(BLOCK)
         self._lengths: list[Ints] = []
@@ -129,7 +120,7 @@ class ShardWriter:
     def add(self, tokens: npt.NDArray[Any], lengths: Ints, documents: pa.Table) -> None:
         data = np.ascontiguousarray(tokens, dtype=self._dtype)
         with disk_errors(self._path):
-            (self._packed or self._file).write(data.data)
+            (self._packed or self._attempt.file).write(data.data)
         self._sums.update(data.data)
         self._blocks.update(data.data)
         self._lengths.append(lengths)
@@ -144,18 +135,12 @@ class ShardWriter:
         beside = write_side_files(self._path, lengths, table, sums, self._dtype.name)
         with disk_errors(self._path):
             compressed_bytes = self._packed.finish() if self._packed else 0
-            self._file.flush()
-            os.fsync(self._file.fileno())
-            self._file.close()
-            os.replace(self._temporary, self._path)
-            sync_directory(self._path.parent)
+        self._attempt.keep()
         packed_checksum = str(self._hashed.state.hexdigest()) if self._packed else ""
         return beside.entry(self._name, self.tokens, len(lengths), compressed_bytes, packed_checksum)
 
     def abandon(self) -> None:
-        with contextlib.suppress(OSError):  # closing writes what a full disk did not take: the first error counts
-            self._file.close()
-        self._temporary.unlink(missing_ok=True)
+        self._attempt.abandon()
 
 
 def _packed(file: Any, itemsize: int) -> SeekableWriter:
@@ -241,10 +226,10 @@ def write_side_files(path: Path, lengths: Ints, table: pa.Table, sums: TokenSums
     write_ids(ids, hash_ids(table.column("id").to_pylist()))
     base = os.fspath(path)
     for suffix, data in ((".idx", idx.getvalue()), (".sum", sums.sums.tobytes()), (IDS_SUFFIX, ids.getvalue())):
-        write_atomic(Path(beside(base, suffix)), data)
-    with atomic_file(Path(beside(base, DOCS_SUFFIX))) as file:
+        place_at(beside(base, suffix)).write(data)
+    with place_at(beside(base, DOCS_SUFFIX)).writing() as file:
         pq.write_table(table, file, row_group_size=ROW_GROUP, compression="zstd")
-    with atomic_file(Path(beside(base, BLOCKS_SUFFIX))) as file:
+    with place_at(beside(base, BLOCKS_SUFFIX)).writing() as file:
         blocks = write_blocks(file, idx.getvalue(), ids.getvalue(), sums.size, sums.blocks)
     tokens, rows = checksum(sums.sums.tobytes()), rows_checksum(table)
     return SideSums(tokens, checksum(idx.getvalue()), rows, checksum(ids.getvalue()), blocks)

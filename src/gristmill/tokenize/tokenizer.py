@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from gristmill.core.addresses import refuse_address
 from gristmill.core.errors import ConfigError, SourceError, did_you_mean
 from gristmill.core.values import check_kinds
+from gristmill.places.door import place_at
 from gristmill.tokenize.backends import (
     Encoder,
     Ids,
@@ -55,8 +55,7 @@ def load_tokenizer(name: str, *, eos: int | str | None = None, backend: str | No
 
 
 def _find(name: str, eos: int | str | None) -> Definition:
-    refuse_address(name)
-    path = Path(name).expanduser()
+    path = Path(place_at(name).path).expanduser()
     if name in NAMES:
         return _with_own_eos(named_definition(name), eos)
     if path.is_file() and path.suffix == ".tiktoken":

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gristmill.core.errors import ConfigError, SourceError
-from gristmill.core.paths import clear_leftovers, write_atomic
+from gristmill.places.door import place_at
 from gristmill.tokenize.tokenizer import load_tokenizer
 
 END_OF_TEXT = "<|endoftext|>"
@@ -54,8 +54,8 @@ def train_tokenizer(
     trained = _trained(taken.of(texts), vocab_size, special_tokens, min_frequency)
     if not taken.bytes:
         raise ConfigError("There is no text to train a tokenizer on: give files that hold some.")
-    clear_leftovers(out)
-    write_atomic(out, trained.to_str(pretty=True) + "\n")
+    place_at(out).clear_leftovers()
+    place_at(out).write(trained.to_str(pretty=True) + "\n")
     made = load_tokenizer(str(out), eos=special_tokens[0])
     notes = [*taken.notes(), *_shortfall(made.vocab_size, vocab_size, min_frequency), *filter(None, [made.note])]
     return TrainingReport(str(out), made.vocab_size, taken.documents, taken.bytes, notes)

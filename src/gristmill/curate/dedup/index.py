@@ -23,7 +23,16 @@ from typing import Any
 import numpy as np
 
 from gristmill.core.errors import ConfigError
-from gristmill.core.folders import (
+from gristmill.core.hashing import fingerprint
+from gristmill.curate.dedup.characters import unicode_version
+from gristmill.curate.dedup.near import Near
+from gristmill.curate.dedup.queries import alive, with_dropped
+from gristmill.curate.dedup.sets import write_sets
+from gristmill.curate.dedup.units import NearUnit, documents_of
+from gristmill.curate.documents import Ints
+from gristmill.engine.base import Engine
+from gristmill.places.door import place_at
+from gristmill.places.folders import (
     LOCK,
     UNFINISHED,
     claim,
@@ -34,15 +43,7 @@ from gristmill.core.folders import (
     refuse_others,
     remove,
 )
-from gristmill.core.hashing import fingerprint
-from gristmill.core.paths import atomic_file, disk_errors, is_temporary, write_atomic
-from gristmill.curate.dedup.characters import unicode_version
-from gristmill.curate.dedup.near import Near
-from gristmill.curate.dedup.queries import alive, with_dropped
-from gristmill.curate.dedup.sets import write_sets
-from gristmill.curate.dedup.units import NearUnit, documents_of
-from gristmill.curate.documents import Ints
-from gristmill.engine.base import Engine
+from gristmill.places.local import disk_errors, is_temporary
 from gristmill.store.files import sampled_checksum
 
 VERSION = 2
@@ -193,7 +194,7 @@ def save_index(
     for _ in engine.map(_save, [_Part(unit, kept, options, folder, before + i) for i, unit in enumerate(units)]):
         pass
     about = {"parts": before + len(units), "sets": options.verify, "unicode": unicode_version()}
-    write_atomic(folder / INDEX, json.dumps(_made_with(options) | about, indent=1) + "\n")
+    place_at(folder / INDEX).write(json.dumps(_made_with(options) | about, indent=1) + "\n")
 
 
 def _take_over(options: Near, folder: Path) -> int:
@@ -250,5 +251,5 @@ def _rows_of(path: Path, columns: Sequence[str], docs: Ints) -> Any:
 def _write(table: Any, path: Path) -> None:
     import pyarrow.parquet as pq
 
-    with atomic_file(path) as file:
+    with place_at(path).writing() as file:
         pq.write_table(table, file, compression="zstd")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from gristmill.core.paths import atomic_file
 from gristmill.core.progress import Progress
 from gristmill.core.values import Within, check_kinds, kinds_of
 from gristmill.curate.base import KEEP, Verdict
@@ -19,6 +18,7 @@ from gristmill.curate.documents import Documents, Ints
 from gristmill.curate.ledger import Ledger
 from gristmill.curate.rows import Passed, passed
 from gristmill.engine.base import Engine
+from gristmill.places.door import place_at
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,7 +75,7 @@ def write_line_hashes(batches: Iterable[Any], out: Path) -> None:
 
     schema = pa.schema([(name, pa.int64()) for name in _COLUMNS])
     rows = pa.Table.from_batches(batches, schema)
-    with atomic_file(out) as file:
+    with place_at(out).writing() as file:
         rows = rows.take(pa.array(np.argsort(rows["hash"].to_numpy())))
         pq.write_table(rows, file, row_group_size=_ROW_GROUP, compression="zstd", use_dictionary=False)
 

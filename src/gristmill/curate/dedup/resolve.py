@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from gristmill.core.paths import atomic_file
 from gristmill.curate.documents import Ints
+from gristmill.places.door import place_at
 
 _ROWS_AT_ONCE = 1 << 20
 
@@ -26,7 +26,7 @@ def resolve(edges: Sequence[Path], out: Path) -> None:
     docs = _later_documents(edges)
     dropped = np.zeros(len(docs), np.bool_)
     schema = pa.schema([("doc", pa.int64()), ("kept", pa.int64()), ("similarity", pa.float64())])
-    with atomic_file(out) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
+    with place_at(out).writing() as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
         for batch in _whole_documents(edges):
             writer.write_table(_settle(batch, docs, dropped, schema))
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gristmill.core.paths import atomic_file
 from gristmill.curate.dedup.characters import unit_table
 from gristmill.curate.dedup.near import Near
 from gristmill.curate.documents import Documents, Ints
+from gristmill.places.door import place_at
 
 # Texts are shingled in slices of this size: at most 64 MiB of hashes at once by words, 128 MiB by characters.
 _SLICE_BYTES = 16 << 20
@@ -40,7 +40,7 @@ def write_sets(texts: Path, wanted: Ints, numbers: Ints, options: Near, out: Pat
     import pyarrow as pa
 
     schema = pa.schema([("doc", pa.int64()), ("shingles", pa.large_list(pa.uint64()))])
-    with atomic_file(out) as file, pa.ipc.new_file(file, schema) as writer:
+    with place_at(out).writing() as file, pa.ipc.new_file(file, schema) as writer:
         for documents in _wanted(texts, wanted):
             hashes, ends = shingle_sets(documents, options)
             sets = pa.LargeListArray.from_arrays(ends, hashes)

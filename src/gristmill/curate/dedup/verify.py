@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from gristmill.core.paths import atomic_file
 from gristmill.core.progress import Progress
 from gristmill.curate.dedup.index import INDEX_UNIT, part_path
 from gristmill.curate.dedup.near import Near
@@ -17,6 +16,7 @@ from gristmill.curate.dedup.sets import Sets, write_sets
 from gristmill.curate.dedup.units import NearUnit, documents_of
 from gristmill.curate.documents import Ints
 from gristmill.engine.base import Engine
+from gristmill.places.door import place_at
 
 # A part of the verification is some 500,000 pairs: row groups of DuckDB's files have 122,880 rows.
 _ROW_GROUPS_A_PART = 4
@@ -103,7 +103,7 @@ def _compare(part: _Comparison) -> None:
     del files
     near = similarity >= part.options.threshold
     edges = pairs.append_column("similarity", pa.array(similarity)).filter(pa.array(near))
-    with atomic_file(part.out) as file:
+    with place_at(part.out).writing() as file:
         pq.write_table(edges, file, compression="zstd")
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import gristmill as gm
-from gristmill.core.addresses import refuse_address
 from gristmill.core.errors import ConfigError
+from gristmill.places.door import as_paths, place_at
 from gristmill.store.exchange import join
 from gristmill.store.export import export_store
 from gristmill.store.importing import import_store
@@ -39,19 +39,19 @@ AWAY = "s3://bucket/corpus"
 )  # fmt: skip
 def test_each_kind_of_address_gets_the_sentence_that_fits(given: str | Path, said: str) -> None:
     with pytest.raises(ConfigError) as error:
-        refuse_address(given)
+        place_at(given)
     assert said in str(error.value)
 
 
-@pytest.mark.parametrize("given", ["raw/web", "/data/x", "C:/data", "web=raw", "a:b", "", None, "x::y"])
-def test_what_is_a_local_path_passes(given: str | None) -> None:
-    refuse_address(given)
+@pytest.mark.parametrize("given", ["raw/web", "/data/x", "C:/data", "web=raw", "a:b", "", "x::y"])
+def test_what_is_a_local_path_passes(given: str) -> None:
+    place_at(given)
 
 
 def test_a_file_of_this_very_name_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "s3:" / "bucket").mkdir(parents=True)
-    refuse_address("s3://bucket")
+    place_at("s3://bucket")
 
 
 @pytest.fixture
@@ -95,3 +95,15 @@ def test_wherever_a_path_is_taken_an_address_is_refused_and_nothing_written(
     with pytest.raises(ConfigError, match=r"s3://bucket/corpus.* is an address"):
         DOORS[door](stores)
     assert not (tmp_path / "s3:").exists() and not (tmp_path / "o").exists()
+
+
+def test_one_path_and_several_are_a_list() -> None:
+    assert as_paths("paths", "a.bin") == [Path("a.bin")]
+    assert as_paths("paths", Path("a.bin")) == [Path("a.bin")]
+    assert as_paths("paths", ("a", Path("b"))) == [Path("a"), Path("b")]
+
+
+@pytest.mark.parametrize("value", [None, 7, b"a", "", ["a", None], ["a", ""], {"a": 1}, "a\0b"])
+def test_what_names_no_file_is_refused(value: Any) -> None:
+    with pytest.raises(ConfigError, match=r"(paths|Each of paths) must be a path"):
+        as_paths("paths", value)

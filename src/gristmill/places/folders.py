@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from gristmill.core.errors import ConfigError
-from gristmill.core.locks import file_lock
-from gristmill.core.paths import disk_errors, is_temporary, remove_leftover, write_atomic
+from gristmill.places.door import place_at
+from gristmill.places.local import disk_errors, is_temporary, remove_leftover
 
 UNFINISHED = "gristmill-unfinished.json"
 LOCK = ".lock"
@@ -55,7 +55,7 @@ def claim(folder: Path, about: dict[str, Any], names: Iterable[str] = ()) -> Cla
     before = read_claim(folder)
     named = {*(before.names if before else ()), *names}
     lines = [json.dumps({"gristmill": "unfinished", **about, "advice": _ADVICE}), *map(json.dumps, sorted(named))]
-    write_atomic(folder / UNFINISHED, "\n".join(lines) + "\n")
+    place_at(folder / UNFINISHED).write("\n".join(lines) + "\n")
     return Claim(folder, about, named)
 
 
@@ -139,7 +139,7 @@ def only_run(folder: Path, look: Callable[[], None]) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as held:
         try:
-            held.enter_context(file_lock(folder / LOCK, wait=False))
+            held.enter_context(place_at(folder / LOCK).lock(wait=False))
         except BlockingIOError as error:
             raise ConfigError(f"Another run is writing to {folder}: wait for it, or choose another folder.") from error
         look()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gristmill.core.errors import ConfigError
-from gristmill.core.patterns import expand_braces, expand_names, refuse_missing
+from gristmill.places.patterns import expand_braces, expand_names, refuse_missing
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from gristmill.core.errors import ConfigError
-from gristmill.core.folders import UNFINISHED, claim, only_run, read_claim, refuse_others, remove
-from gristmill.core.paths import atomic_file, clear_leftovers, is_temporary, temporary_path, write_atomic
+from gristmill.places.door import place_at
+from gristmill.places.folders import UNFINISHED, claim, only_run, read_claim, refuse_others, remove
+from gristmill.places.local import is_temporary, temporary_path
 
 
 def test_temporary_names_are_ours_beyond_doubt_and_never_the_same(tmp_path: Path) -> None:
@@ -24,9 +25,9 @@ def test_what_a_killed_writer_left_goes_and_what_is_being_written_stays(tmp_path
     others = [tmp_path / ".x.bin.tmp", temporary_path(tmp_path / "y.bin")]
     for other in others:
         other.write_bytes(b"mine")
-    with atomic_file(tmp_path / "x.bin") as file:
+    with place_at(tmp_path / "x.bin").writing() as file:
         file.write(b"whole")
-        clear_leftovers(tmp_path / "x.bin")
+        place_at(tmp_path / "x.bin").clear_leftovers()
     assert sorted(tmp_path.iterdir()) == sorted([*others, tmp_path / "x.bin"])
     assert (tmp_path / "x.bin").read_bytes() == b"whole"
 
@@ -34,7 +35,7 @@ def test_what_a_killed_writer_left_goes_and_what_is_being_written_stays(tmp_path
 def test_a_file_that_is_written_replaces_a_link_and_not_its_target(tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("mine")
     (tmp_path / "link").symlink_to(tmp_path / "precious")
-    write_atomic(tmp_path / "link", "ours")
+    place_at(tmp_path / "link").write("ours")
     assert (tmp_path / "precious").read_text() == "mine" and not (tmp_path / "link").is_symlink()
 
 

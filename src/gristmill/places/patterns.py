@@ -13,8 +13,8 @@ import os
 import re
 from collections.abc import Sequence
 
-from gristmill.core.addresses import refuse_address
 from gristmill.core.errors import ConfigError
+from gristmill.places.door import kind_of
 
 PathLike = str | os.PathLike[str]
 _MOST = 1_000_000
@@ -25,7 +25,8 @@ _SHOWN = 3
 def expand_names(given: PathLike) -> list[str]:
     """The names that one name stands for, in its order; whether they exist is another question."""
     name = os.fspath(given)
-    refuse_address(*name.split("::"))
+    for part in name.split("::"):
+        kind_of(part)
     if not _is_pattern(name) or _exists(name):
         return [name]
     if "::" in name:

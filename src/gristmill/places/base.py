@@ -1,0 +1,134 @@
+"""What a place for bytes can do. `local.py` is one; another (object storage, say) is one more file like it.
+
+place_at("data/corpus/manifest.json").read()    # bytes, or a range of them
+with place_at("data/corpus/run.json").writing() as file: ...
+
+What a remote place needs has shaped this: sizes come for many files in one call, so that a listing can give them;
+a map is bytes in memory, wherever they were fetched from; nothing is written in place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from typing import IO, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from gristmill.places.memory import owned_view
+
+Bytes = npt.NDArray[np.uint8]
+
+
+class Attempt(Protocol):
+    """A file that is being written under a temporary name, unique across hosts, runs and attempts."""
+
+    file: IO[Any]
+
+    def keep(self) -> None:
+        """Let it appear under its own name, whole and for good."""
+
+    def abandon(self) -> None:
+        """Leave nothing of it behind."""
+
+
+class Place(Protocol):
+    """A file or a folder at an address. What cannot be done is an OSError whose `strerror` says why."""
+
+    path: str
+
+    def __init__(self, path: str) -> None: ...
+
+    # Looking.
+
+    def exists(self) -> bool:
+        """Whether there is anything."""
+
+    def is_file(self) -> bool:
+        """Whether it is a file, by itself or through links."""
+
+    def is_folder(self) -> bool:
+        """Whether it is a folder, by itself or through links."""
+
+    def is_link(self) -> bool:
+        """Whether it is only a name for something elsewhere."""
+
+    def real(self) -> str:
+        """Its one full name, whatever links lead here."""
+
+    def size(self) -> int:
+        """The bytes of a file."""
+
+    @classmethod
+    def sizes(cls, paths: Iterable[str]) -> Iterator[int]:
+        """The bytes of many files, in order; where asking costs a request, by listing their folders."""
+
+    def stamp(self) -> tuple[int, int]:
+        """What differs once the bytes do: the size, and a number that moves with every change."""
+
+    def names(self) -> list[str]:
+        """What a folder holds, sorted."""
+
+    def walk(self, *, links: bool) -> Iterator[tuple[str, list[str]]]:
+        """A folder and those below it, through links too if asked, each once, with its files; nothing hidden."""
+
+    def matching(self) -> list[str]:
+        """The files that this address matches as a pattern, sorted; itself if it is one."""
+
+    # Reading.
+
+    def open(self, *, buffered: bool = True) -> IO[bytes]:
+        """A stream that can seek; not buffered, for readers that jump about, it reads what they ask for and no more."""
+
+    def read(self, start: int = 0, size: int = -1) -> bytes:
+        """Bytes from `start` on: `size` of them, or all."""
+        with self.open() as file:
+            file.seek(start)
+            return file.read(size)
+
+    def map(self) -> tuple[int, int]:
+        """All bytes at an address in memory, and how many; whoever asks gives them back with `memory.unmap`."""
+
+    def view(self) -> Bytes:
+        """All bytes as an array, mapped for as long as somebody holds it or a slice of it."""
+        return owned_view(*self.map())
+
+    # Writing.
+
+    def attempt(self, buffering: int = -1) -> Attempt:
+        """A new file that will take this name."""
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[IO[Any]]:
+        """A file for bytes that appears when the block ends well, and not at all when it does not."""
+        attempt = self.attempt()
+        try:
+            yield attempt.file
+            attempt.keep()
+        except BaseException:
+            attempt.abandon()
+            raise
+
+    def write(self, data: bytes | str) -> None:
+        """Replace the content in one step."""
+        with self.writing() as file:
+            file.write(data.encode() if isinstance(data, str) else data)
+
+    def filling(self, size: int) -> contextlib.AbstractContextManager[Bytes]:
+        """A new file of `size` bytes as an array to fill, which appears when the block ends well."""
+
+    def link(self, source: str) -> None:
+        """Be the same bytes as the file `source`, without a copy of them where that can be."""
+
+    def make_folder(self) -> None:
+        """Be a folder, with all above it."""
+
+    def remove(self) -> None:
+        """Be no file any more, if it was one."""
+
+    def clear_leftovers(self) -> None:
+        """Remove what killed processes left of their attempts to write this file."""
+
+    def lock(self, *, wait: bool) -> contextlib.AbstractContextManager[None]:
+        """Hold the lock of an empty file, which is made where there is none; BlockingIOError where others hold it."""

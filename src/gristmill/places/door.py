@@ -1,0 +1,77 @@
+"""Where a path becomes a place. Addresses that no place is written for get one sentence that says what to do."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from gristmill.core.arguments import PathLike, refuse
+from gristmill.core.errors import ConfigError
+from gristmill.places.base import Place
+from gristmill.places.local import Local
+
+# A `Path` has made one slash of two; a single letter before the colon would be a drive of Windows.
+_ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/+(.*)", re.IGNORECASE | re.DOTALL)
+_FETCHING = {
+    "s3": "`aws s3 sync {address} DIR`",
+    "gs": "`gcloud storage cp -r {address} DIR`",
+    "hf": "`hf download`",
+    "http": "`curl -O {address}`",
+    "https": "`curl -O {address}`",
+}
+
+
+def place_at(address: PathLike) -> Place:
+    """The place that an address names."""
+    path = os.fspath(address)
+    return kind_of(path)(path)
+
+
+def kind_of(path: str) -> type[Place]:
+    """What kind of place an address names: a file of this very name is one of this machine, whatever it looks like."""
+    found = _ADDRESS.match(path)
+    if found and not os.path.lexists(path):
+        raise ConfigError(_sentence(found[1].lower(), found[2]))
+    if path.startswith("pipe:") and not os.path.lexists(path):
+        raise ConfigError(f"{path!r} is a command, and Gristmill reads files: run it, and give the file it writes.")
+    return Local
+
+
+def sizes(paths: Iterable[str]) -> Iterator[int]:
+    """The bytes of many files, in order."""
+    for kind, some in itertools.groupby(paths, kind_of):
+        yield from kind.sizes(some)
+
+
+def as_path(name: str, value: Any, wanted: str = "a path") -> Path:
+    """An argument that is the path of a file or a folder."""
+    if not isinstance(value, str | os.PathLike) or not isinstance(os.fspath(value), str) or not os.fspath(value):
+        raise refuse(name, wanted, value)
+    if "\0" in os.fspath(value):
+        raise refuse(name, f"{wanted} without a NUL character", value)
+    kind_of(os.fspath(value))
+    return Path(value)
+
+
+def as_paths(name: str, value: Any, wanted: str = "a path or a list of paths") -> list[Path]:
+    """One path, or several."""
+    if isinstance(value, str | os.PathLike):
+        return [as_path(name, value, wanted)]
+    if not isinstance(value, Sequence) or isinstance(value, bytes):
+        raise refuse(name, wanted, value)
+    return [as_path(f"Each of {name}", path) for path in value]
+
+
+def _sentence(scheme: str, rest: str) -> str:
+    if scheme == "file":
+        return f"file:///{rest} is an address: give the path alone, /{rest}."
+    address = f"{scheme}://{rest}"
+    how = _FETCHING.get(scheme, "").format(address=address)
+    return (
+        f"{address} is an address, and Gristmill reads and writes local files only, so far: copy it to a disk of this "
+        f"machine{f' ({how})' if how else ''} or mount it, and give the local path."
+    )

@@ -1,0 +1,214 @@
+"""Files of this machine: the place that every other is measured by."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import glob
+import os
+import re
+import secrets
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from gristmill.core.errors import ConfigError, EngineError
+from gristmill.places.base import Bytes, Place
+from gristmill.places.memory import map_descriptor
+
+# What a file system says where a hard link cannot be: another device, none known here, another's file, too many.
+_NO_HARD_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP}
+
+
+class Local(Place):
+    """A path of this machine."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def exists(self) -> bool:
+        return os.path.exists(self.path)
+
+    def is_file(self) -> bool:
+        return os.path.isfile(self.path)
+
+    def is_folder(self) -> bool:
+        return os.path.isdir(self.path)
+
+    def is_link(self) -> bool:
+        return os.path.islink(self.path)
+
+    def real(self) -> str:
+        return os.path.realpath(self.path)
+
+    def size(self) -> int:
+        return os.stat(self.path).st_size
+
+    @classmethod
+    def sizes(cls, paths: Iterable[str]) -> Iterator[int]:
+        """5 microseconds each."""
+        return (os.stat(path).st_size for path in paths)
+
+    def stamp(self) -> tuple[int, int]:
+        found = os.stat(self.path)
+        return found.st_size, found.st_mtime_ns
+
+    def names(self) -> list[str]:
+        return sorted(os.listdir(self.path))
+
+    def walk(self, *, links: bool) -> Iterator[tuple[str, list[str]]]:
+        seen: set[str] = set()
+        for here, folders, names in os.walk(self.path, onerror=_raise, followlinks=links):
+            real = os.path.realpath(here)
+            folders[:] = sorted(name for name in folders if not name.startswith(".") and real not in seen)
+            if real not in seen:
+                yield here, sorted(name for name in names if not name.startswith("."))
+            seen.add(real)
+
+    def matching(self) -> list[str]:
+        if self.is_file():
+            return [self.path]
+        return [name for name in sorted(glob.glob(self.path, recursive=True)) if os.path.isfile(name)]
+
+    def open(self, *, buffered: bool = True) -> IO[bytes]:
+        return open(self.path, "rb", buffering=-1 if buffered else 0)
+
+    def map(self) -> tuple[int, int]:
+        """14 microseconds: open, fstat, mmap, close."""
+        fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return map_descriptor(fd)
+        finally:
+            os.close(fd)
+
+    def attempt(self, buffering: int = -1) -> LocalAttempt:
+        return LocalAttempt(Path(self.path), buffering)
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[IO[Any]]:
+        with disk_errors(self.path), super().writing() as file:
+            yield file
+
+    @contextlib.contextmanager
+    def filling(self, size: int) -> Iterator[Bytes]:
+        """The disk is asked for room first: writing through a map where it has none ends the process by SIGBUS."""
+        with self.writing() as file:
+            os.posix_fallocate(file.fileno(), 0, size)
+            data = np.memmap(file.name, np.uint8, "r+")
+            yield data
+            data.flush()
+
+    def link(self, source: str) -> None:
+        """A hard link, or a symlink where that cannot be; never a copy."""
+        target = Path(self.path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with disk_errors(target):
+            target.unlink(missing_ok=True)  # a rename onto another link of the same file would do nothing
+            try:
+                os.link(source, target)
+            except OSError as error:
+                if error.errno not in _NO_HARD_LINK:
+                    raise
+                os.symlink(source, target)
+            sync_directory(target.parent)
+
+    def make_folder(self) -> None:
+        os.makedirs(self.path, exist_ok=True)
+
+    def remove(self) -> None:
+        Path(self.path).unlink(missing_ok=True)
+
+    def clear_leftovers(self) -> None:
+        path = Path(self.path)
+        for name in os.listdir(path.parent) if path.parent.is_dir() else ():
+            if is_temporary(name) and name.startswith(f".{path.name}.gristmill-"):
+                remove_leftover(path.with_name(name))
+
+    @contextlib.contextmanager
+    def lock(self, *, wait: bool) -> Iterator[None]:
+        """A symbolic link is refused, not followed, and nothing that the file may hold is touched."""
+        with disk_errors(self.path):
+            if self.is_link():
+                raise ConfigError(f"{self.path} is a symbolic link, and a lock must be a file: remove the link.")
+            Path(self.path).parent.mkdir(parents=True, exist_ok=True)
+            opened = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+        finally:
+            os.close(opened)
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+class LocalAttempt:
+    """Write, fsync, rename, fsync of the directory. The file is locked where the disk can: others see it in use."""
+
+    def __init__(self, path: Path, buffering: int) -> None:
+        self._path, self._temporary = path, temporary_path(path)
+        with disk_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self.file: IO[Any] = open(self._temporary, "xb", buffering=buffering)  # noqa: SIM115 - kept or abandoned
+        with contextlib.suppress(OSError):
+            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def keep(self) -> None:
+        with disk_errors(self._path):
+            self.file.flush()
+            os.fsync(self.file.fileno())
+            self.file.close()
+            os.replace(self._temporary, self._path)
+            sync_directory(self._path.parent)
+
+    def abandon(self) -> None:
+        with contextlib.suppress(OSError):  # closing writes what a full disk did not take: the first error counts
+            self.file.close()
+        self._temporary.unlink(missing_ok=True)
+
+
+def temporary_path(path: Path) -> Path:
+    """A name beside `path` for what will become it: ours beyond doubt, and no other host's, run's or attempt's."""
+    return path.with_name(f".{path.name}.gristmill-{secrets.token_hex(8)}.tmp")
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file's name is one that `temporary_path` gave."""
+    return re.fullmatch(r"\..+\.gristmill-[0-9a-f]{16}\.tmp", name) is not None
+
+
+def remove_leftover(temporary: Path) -> None:
+    """Remove a temporary file, unless somebody is writing it."""
+    with contextlib.suppress(OSError):
+        file = os.open(temporary, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            temporary.unlink()
+        finally:
+            os.close(file)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make renames inside `directory` survive a power cut."""
+    fd = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+@contextlib.contextmanager
+def disk_errors(path: str | Path) -> Iterator[None]:
+    """Say 'disk full' and 'read-only' in one sentence instead of a traceback."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise EngineError(f"The disk is full while writing {path}: free some space and run again.") from error
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.EFBIG, errno.EIO):
+            raise EngineError(f"{path} cannot be written ({error.strerror}): choose another place.") from error
+        raise

@@ -1,0 +1,74 @@
+"""Bytes at an address: read-only maps that hold no descriptor, what the kernel is told of them, arrays over them."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import weakref
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+_MAP_FAILED = ctypes.c_void_p(-1).value
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_longlong]
+_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_libc.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
+_libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+
+
+def map_descriptor(fd: int) -> tuple[int, int]:
+    """Map a whole open file, read-only: its address and size. The descriptor is needed no longer then."""
+    size = os.fstat(fd).st_size
+    if size == 0:
+        return 0, 0
+    address = _libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, fd, 0)
+    if address == _MAP_FAILED:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return address, size
+
+
+def unmap(address: int, size: int) -> None:
+    """Give a map back."""
+    if size:
+        _libc.munmap(address, size)
+
+
+def advise(address: int, size: int, advice: int) -> None:
+    """madvise on the pages that hold [address, address + size); a hint, so failure is of no matter."""
+    start = address - address % mmap.PAGESIZE
+    _libc.madvise(start, address + size - start, advice)
+
+
+def resident(address: int) -> bool:
+    """Whether the page at an address is in memory, as far as the kernel tells."""
+    answer = ctypes.c_ubyte(1)
+    _libc.mincore(address - address % mmap.PAGESIZE, 1, ctypes.byref(answer))
+    return bool(answer.value & 1)
+
+
+def view(address: int, dtype: str, count: int) -> npt.NDArray[Any]:
+    """A numpy array over mapped bytes. The caller keeps the map alive for as long as the array is used."""
+    return _over(_buffer(address, np.dtype(dtype).itemsize * count), dtype, count)
+
+
+def owned_view(address: int, size: int) -> npt.NDArray[np.uint8]:
+    """The bytes of a map as an array that gives it back once nobody holds the array or a slice of it."""
+    if not size:
+        return np.empty(0, np.uint8)
+    buffer = _buffer(address, size)
+    weakref.finalize(buffer, unmap, address, size).atexit = False
+    return _over(buffer, "u1", size)
+
+
+def _buffer(address: int, size: int) -> Any:
+    return (ctypes.c_char * size).from_address(address)
+
+
+def _over(buffer: Any, dtype: str, count: int) -> npt.NDArray[Any]:
+    array: npt.NDArray[Any] = np.frombuffer(memoryview(buffer), dtype=dtype, count=count)
+    array.flags.writeable = False
+    return array
