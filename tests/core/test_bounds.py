@@ -12,7 +12,7 @@ import pytest
 TESTS = Path(__file__).parents[1]
 # Kernels are compiled anew for this, 20 to 200 s in all: `make test` takes those that read files and fill batches.
 QUICK = ("sources/test_jsonl.py", "sources/test_json_arrays.py", "order/test_plan.py", "loader/test_batches_from.py")
-ALL = ("sources", "curate", "order", "loader", "store", "properties", "stages/test_same_bytes.py")
+ALL = ("core/kernels", "sources", "curate", "order", "loader", "store", "properties", "stages/test_same_bytes.py")
 
 OUTSIDE = """
 import numpy as np

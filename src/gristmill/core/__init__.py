@@ -1,5 +1,5 @@
-"""Words that every room may use: errors, options, hashes, files.
+"""Words that every room may use: errors, options, hashes, files, compiled functions.
 
 In: nothing. Out: small functions without state of their own.
-Promise: imports nothing from the rest of the house, and nothing heavier than xxhash.
+Promise: imports nothing from the rest of the house. `compiled` and `kernels` import Numba, all else xxhash at most.
 """

@@ -14,6 +14,10 @@ import numpy.typing as npt
 import xxhash
 
 _MASK = (1 << 64) - 1
+# SplitMix64's increment (2^64 over the golden ratio) and the factors of its finaliser.
+GOLDEN, MIX_FIRST, MIX_SECOND = (
+    np.uint64(number) for number in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+)
 
 
 def hash64(data: bytes | str) -> int:
@@ -28,17 +32,17 @@ def hash_ids(ids: list[str]) -> npt.NDArray[np.uint64]:
 
 def mix64(x: int) -> int:
     """SplitMix64's finaliser: one 64-bit integer to another, bijectively."""
-    x = (x + 0x9E3779B97F4A7C15) & _MASK
-    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
+    x = (x + int(GOLDEN)) & _MASK
+    x = ((x ^ (x >> 30)) * int(MIX_FIRST)) & _MASK
+    x = ((x ^ (x >> 27)) * int(MIX_SECOND)) & _MASK
     return x ^ (x >> 31)
 
 
 def mix64_array(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """`mix64` of each."""
-    x = values + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    x = values + GOLDEN
+    x = (x ^ (x >> np.uint64(30))) * MIX_FIRST
+    x = (x ^ (x >> np.uint64(27))) * MIX_SECOND
     return np.asarray(x ^ (x >> np.uint64(31)))
 
 

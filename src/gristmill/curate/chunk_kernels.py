@@ -12,21 +12,15 @@ import numpy as np
 from numba import from_dtype, types
 
 from gristmill.core.compiled import entry, leaf
+from gristmill.core.kernels.hashes import hash_bytes
+from gristmill.core.kernels.memory import holds
+from gristmill.core.kernels.slots import key_of, slot_of
+from gristmill.core.kernels.types import BYTES, HASHES, INTS
+from gristmill.core.kernels.utf8 import decode
 from gristmill.curate.characters import KIND, SPACE
 from gristmill.curate.chunk_tokenizer import MAX_CHARS, RULES, cut_chunk
-from gristmill.curate.hash_sets import HASHES, key_of, slot_of
-from gristmill.curate.word_kernels import (
-    ALPHA,
-    BYTES,
-    COLUMNS,
-    INTS,
-    SENTENCE_END,
-    WORD,
-    decode,
-    hash_bytes,
-    letters_end,
-    measure,
-)
+from gristmill.curate.white_space import skip_spaces
+from gristmill.curate.word_kernels import ALPHA, COLUMNS, SENTENCE_END, WORD, letters_end, measure
 
 SLOT = np.dtype([("key", np.uint64), ("first", np.int64)])
 # `start` and `end` are bytes from the chunk's own start; `last` is 1 at the chunk's last word.
@@ -88,30 +82,12 @@ def _chunk_end(data: Any, position: int, end: int, characters: Any) -> Any:
 
 
 @leaf
-def _after_space(data: Any, position: int, end: int, characters: Any) -> Any:
-    while position < end:
-        code, size = decode(data, position)
-        if characters[code] & KIND != SPACE:
-            break
-        position += size
-    return position
-
-
-@leaf
-def _is_among(code: int, codes: Any) -> Any:
-    found = False
-    for other in codes:
-        found |= other == code
-    return found
-
-
-@leaf
 def _learn_word(data: Any, base: int, begin: int, end: int, characters: Any, sentence_ends: Any, word: Any) -> None:
     """Enter data[begin:end] as a word of the chunk that begins at `base`."""
     word.start, word.end = begin - base, end - base
     word.hash = hash_bytes(data, begin, end)
     chars, flags = measure(data, begin, end, characters)
-    if chars == 1 and _is_among(decode(data, begin)[0], sentence_ends):
+    if chars == 1 and holds(sentence_ends, decode(data, begin)[0]):
         flags |= SENTENCE_END
     word.chars, word.flags, word.last = chars, flags, 0
 
@@ -180,7 +156,7 @@ def look_up(
     state[ASKED] = 0
     while document < offsets.size - 1:
         begin, end = offsets[document], offsets[document + 1]
-        position = _after_space(data, max(position, begin), end, characters)
+        position = skip_spaces(data, max(position, begin), end, characters)
         state[POSITION], state[WORDS] = position, count
         if position == end:
             document += 1

@@ -11,7 +11,9 @@ from typing import Any
 from numba import types
 
 from gristmill.core.compiled import leaf
-from gristmill.curate.hash_sets import HASH_MAP, HASHES, key_of, slot_of
+from gristmill.core.kernels.slots import HASH_MAP, key_of, slot_of
+from gristmill.core.kernels.types import BYTES, HASHES
+from gristmill.core.kernels.utf8 import decode
 from gristmill.curate.spacy_rules import (
     AFTER_POINT,
     BEFORE_LAST_POINT,
@@ -23,7 +25,6 @@ from gristmill.curate.spacy_rules import (
     SEPARATOR,
     SUFFIX,
 )
-from gristmill.curate.word_kernels import BYTES, decode
 
 # Whether to be used at all, then the fields of SpacyRules: classes, specials, phrases, after_digit.
 RULES = types.Tuple((types.boolean, BYTES, HASH_MAP, HASH_MAP, HASHES))

@@ -11,11 +11,12 @@ import numpy as np
 from numba import types
 
 from gristmill.core.compiled import compiled, entry
+from gristmill.core.kernels.memory import copy
+from gristmill.core.kernels.types import BYTES, INTS, SHORTS
+from gristmill.core.kernels.utf8 import decode
 from gristmill.curate.clean_table import BLANK, BREAK, CHANGES, COMPOSED, COMPOSES, RANK, REMOVED, REPLACED
 from gristmill.curate.text_kernels import TEXTS
-from gristmill.curate.word_kernels import BYTES, INTS, decode
 
-TABLE = types.Array(types.uint16, 1, "C", readonly=True)
 MASK = types.boolean[::1]
 
 # Plain ASCII is passed over in blocks of this many bytes: long enough for vector instructions, and short enough
@@ -81,7 +82,7 @@ def _scan_document(data: Any, begin: int, end: int, table: Any, pairs: Any) -> A
     return found
 
 
-@entry(types.void(BYTES, INTS, TABLE, INTS, types.uint16[::1]))
+@entry(types.void(BYTES, INTS, SHORTS, INTS, types.uint16[::1]))
 def scan(data: Any, offsets: Any, table: Any, pairs: Any, found: Any) -> None:
     """What each document needs: REMOVED, REPLACED and BLANK exactly, CHANGES wherever the normal form may differ."""
     for row in range(offsets.size - 1):
@@ -99,13 +100,6 @@ def scan_ascii(data: Any, offsets: Any, ascii: Any) -> None:
 
 
 @compiled
-def _copy(data: Any, begin: int, size: int, out: Any, at: int) -> Any:
-    for i in range(size):
-        out[at + i] = data[begin + i]
-    return at + size
-
-
-@compiled
 def _edit_document(data: Any, begin: int, end: int, table: Any, out: Any, at: int) -> Any:
     """One document without control characters and with line feeds only; where it ends in `out`, and what was found."""
     found, position = 0, begin
@@ -118,12 +112,12 @@ def _edit_document(data: Any, begin: int, end: int, table: Any, out: Any, at: in
             at += 1
             size += code == 13 and position + 1 < end and data[position + 1] == 10
         elif not bits & REMOVED:
-            at = _copy(data, position, size, out, at)
+            at = copy(data, position, position + size, out, at)
         position += size
     return at, found
 
 
-@entry(TEXTS(BYTES, INTS, TABLE, types.uint16[::1]))
+@entry(TEXTS(BYTES, INTS, SHORTS, types.uint16[::1]))
 def edit(data: Any, offsets: Any, table: Any, found: Any) -> Any:
     """All documents without control characters and with line feeds only; `found` says which had others."""
     out, bounds = np.empty(offsets[-1] - offsets[0], np.uint8), np.zeros(offsets.size, np.int64)
@@ -142,7 +136,7 @@ def _strip_document(data: Any, begin: int, end: int, table: Any, out: Any, at: i
         bits = table[code]
         if bits & BREAK:
             at = line
-        at = _copy(data, position, size, out, at)
+        at = copy(data, position, position + size, out, at)
         if not bits & BLANK:
             line = at
         if not bits & (BLANK | BREAK):
@@ -151,7 +145,7 @@ def _strip_document(data: Any, begin: int, end: int, table: Any, out: Any, at: i
     return document
 
 
-@entry(TEXTS(BYTES, INTS, TABLE))
+@entry(TEXTS(BYTES, INTS, SHORTS))
 def strip(data: Any, offsets: Any, table: Any) -> Any:
     """All documents without blanks before line ends, and without either at their end."""
     out, bounds = np.empty(offsets[-1] - offsets[0], np.uint8), np.zeros(offsets.size, np.int64)

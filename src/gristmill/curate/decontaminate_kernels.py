@@ -12,33 +12,23 @@ import numpy as np
 from numba import types
 
 from gristmill.core.compiled import compiled, entry
-from gristmill.curate.word_kernels import BYTES, INTS, decode
+from gristmill.core.hashing import GOLDEN
+from gristmill.core.kernels.hashes import FACTOR, finalise
+from gristmill.core.kernels.types import BYTES, HASHES, INTS, INTS32
+from gristmill.core.kernels.utf8 import decode
 
 # What `folds` says besides the character: it is a word by itself; it belongs to the character before it.
 SINGLE, MARK = 1 << 30, 1 << 29
 # It is neither part of a word nor the end of one; it ends a word.
 IGNORED, SEPARATOR = -1, 0
 
-FOLDS = types.Array(types.int32, 1, "C", readonly=True)
-HASHES = types.Array(types.uint64, 1, "C", readonly=True)
 # hashes (sorted), begins, ends, data, lengths, filters, filter_offsets: an index as the search reads it.
 INDEX = types.Tuple((HASHES, INTS, INTS, BYTES, INTS, HASHES, INTS))
 # hashes, rows, begins, ends: the runs of words of some texts.
 RUNS = types.Tuple((types.uint64[::1], types.int64[::1], types.int64[::1], types.int64[::1]))
 
-_BASE = np.uint64(0xD6E8FEB86659FD93)
-_FINISH_1, _FINISH_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_START = np.uint64(0x9E3779B97F4A7C15)
-
 # A document is searched in pieces of this many words: 24 KB, which the nearest cache holds.
 _WORDS_AT_ONCE = 1024
-
-
-@compiled
-def _mix(hashed: Any) -> Any:
-    hashed = (hashed ^ (hashed >> np.uint64(30))) * _FINISH_1
-    hashed = (hashed ^ (hashed >> np.uint64(27))) * _FINISH_2
-    return hashed ^ (hashed >> np.uint64(31))
 
 
 @compiled
@@ -50,14 +40,14 @@ def _joins(first: int, fold: int) -> Any:
 @compiled
 def _run_hash(total: Any, before: Any, power: Any, length: int) -> Any:
     """The hash of `length` words, from the sums up to the last of them and up to the word before the first."""
-    return _mix(total - before * power + np.uint64(length) * _START)
+    return finalise(total - before * power + np.uint64(length) * GOLDEN)
 
 
 @compiled
 def _power(length: int) -> Any:
     power = np.uint64(1)
     for _ in range(length):
-        power *= _BASE
+        power *= FACTOR
     return power
 
 
@@ -69,22 +59,22 @@ def _read_words(data: Any, position: int, end: int, folds: Any, words: Any, coun
     """
     # One loop for words and what is between them: twice as fast as a function for each.
     starts, ends, sums = words
-    first, hashed = np.int32(SEPARATOR), _START
+    first, hashed = np.int32(SEPARATOR), GOLDEN
     while position < end:
         code, size = decode(data, position)
         fold = folds[code]
         if _joins(first, fold):
-            hashed = (hashed ^ np.uint64(fold)) * _BASE
+            hashed = (hashed ^ np.uint64(fold)) * FACTOR
         elif fold != IGNORED:
             if first > 0:
-                ends[count], sums[count + 1] = position, sums[count] * _BASE + _mix(hashed)
+                ends[count], sums[count + 1] = position, sums[count] * FACTOR + finalise(hashed)
                 count += 1
             if count == starts.size:
                 return position, count
-            starts[count], first, hashed = position, fold, (_START ^ np.uint64(fold)) * _BASE
+            starts[count], first, hashed = position, fold, (GOLDEN ^ np.uint64(fold)) * FACTOR
         position += size
     if first > 0:
-        ends[count], sums[count + 1] = end, sums[count] * _BASE + _mix(hashed)
+        ends[count], sums[count + 1] = end, sums[count] * FACTOR + finalise(hashed)
         count += 1
     return end, count
 
@@ -100,7 +90,7 @@ def _run_length(words: int, ngram: int, min_words: int) -> Any:
     return ngram if words >= ngram else words if words >= min_words else 0
 
 
-@entry(RUNS(BYTES, INTS, FOLDS, types.int64, types.int64, types.int64[::1]))
+@entry(RUNS(BYTES, INTS, INTS32, types.int64, types.int64, types.int64[::1]))
 def make_runs(data: Any, offsets: Any, folds: Any, ngram: int, min_words: int, lengths: Any) -> Any:
     """All runs of words of all texts, in order; lengths[row] is that of its runs."""
     room, words = offsets[-1] + 1, _room_for(np.max(offsets[1:] - offsets[:-1]) + 1)
@@ -147,7 +137,7 @@ def _same_words(data: Any, begin: int, end: int, other: Any, other_begin: int, o
             first = other_first = fold
 
 
-@entry(types.void(BYTES, HASHES, INTS, INTS, FOLDS, types.boolean[::1]))
+@entry(types.void(BYTES, HASHES, INTS, INTS, INTS32, types.boolean[::1]))
 def mark_new(data: Any, hashes: Any, begins: Any, ends: Any, folds: Any, new: Any) -> None:
     """Which runs, sorted by hash, have other words than all before them with the same hash."""
     for i in range(hashes.size):
@@ -243,7 +233,7 @@ def _search(data: Any, position: int, end: int, folds: Any, index: Any, words: A
     return -1, end, end
 
 
-@entry(types.void(BYTES, INTS, FOLDS, INDEX, types.int64[:, ::1]))
+@entry(types.void(BYTES, INTS, INTS32, INDEX, types.int64[:, ::1]))
 def search(data: Any, offsets: Any, folds: Any, index: Any, found: Any) -> None:
     """Each document's first run of words that is in the index: (row there or -1, begin, end)."""
     words = _room_for(_WORDS_AT_ONCE + index[4].max())

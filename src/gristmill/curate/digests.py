@@ -20,7 +20,7 @@ def content_hashes(documents: Documents) -> Ints:
 
 def text_digests(documents: Documents) -> tuple[Ints, Ints]:
     """128 bits of each text, in halves: they alone decide which texts are equal, and nobody can forge them."""
-    from gristmill.curate.blake2_kernels import digests
+    from gristmill.core.kernels.blake2 import digests
 
     halves = np.empty(len(documents), np.int64), np.empty(len(documents), np.int64)
     digests(documents.data, documents.offsets, *halves)

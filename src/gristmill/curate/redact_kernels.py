@@ -8,8 +8,9 @@ import numpy as np
 from numba import types
 
 from gristmill.core.compiled import compiled, entry
+from gristmill.core.kernels.types import BYTES, INTS
+from gristmill.core.kernels.utf8 import character_start, next_start
 from gristmill.curate.text_kernels import TEXTS
-from gristmill.curate.word_kernels import BYTES, INTS
 
 # What a byte is to a pattern: INSIDE of what it can match, the ANCHOR that is looked for, what must be AFTER it.
 INSIDE, ANCHOR, AFTER = 1, 2, 4
@@ -33,13 +34,9 @@ def _window(data: Any, at: int, begin: int, end: int, roles: Any) -> Any:
 def _with_context(data: Any, first: int, last: int, begin: int, end: int) -> Any:
     """A character more on each side: what a pattern's borders look at."""
     if first > begin:
-        first -= 1
-        while data[first] & 0xC0 == 0x80:
-            first -= 1
+        first = character_start(data, first - 1)
     if last < end:
-        last += 1
-        while last < end and data[last] & 0xC0 == 0x80:
-            last += 1
+        last = next_start(data, last + 1, end)
     return first, last
 
 

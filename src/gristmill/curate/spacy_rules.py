@@ -13,7 +13,7 @@ import numpy.typing as npt
 from gristmill.core.hashing import hash64
 
 if TYPE_CHECKING:
-    from gristmill.curate.hash_sets import Hashes, HashMap
+    from gristmill.core.kernels.slots import Hashes, HashMap
 
 # What a character may do in spaCy's rules: be split off in front or at the end; count as a letter; let a point after
 # it be split off; be a capital; stand before or after a point that separates; separate by itself.
@@ -54,7 +54,7 @@ def spacy_rules(english: Any) -> SpacyRules:
     from spacy.lang import char_classes
     from spacy.symbols import ORTH  # type: ignore[import-not-found]  # compiled, without stubs
 
-    from gristmill.curate.hash_sets import hash_map, hash_set
+    from gristmill.core.kernels.slots import hash_map, hash_set
 
     tokenizer = english.tokenizer
     rules = {rule: tokens for rule, tokens in tokenizer.rules.items() if not rule.isspace()}

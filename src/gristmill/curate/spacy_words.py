@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from gristmill.core.extras import extra
+from gristmill.core.kernels.slots import hash_set
 from gristmill.curate import chunk_kernels as kernels
 from gristmill.curate.characters import characters
 from gristmill.curate.chunk_tokenizer import MAX_CHARS
 from gristmill.curate.documents import Documents, Ints
-from gristmill.curate.hash_sets import hash_set
 from gristmill.curate.spacy_rules import spacy_rules
 from gristmill.curate.words import WordColumns, Words
 

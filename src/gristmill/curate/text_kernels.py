@@ -8,7 +8,7 @@ import numpy as np
 from numba import types
 
 from gristmill.core.compiled import compiled, entry
-from gristmill.curate.word_kernels import BYTES, INTS
+from gristmill.core.kernels.types import BYTES, INTS
 
 TEXTS = types.Tuple((types.uint8[::1], types.int64[::1]))
 

@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
 from gristmill.core.compiled import entry, leaf
+from gristmill.core.kernels.hashes import hash_bytes
+from gristmill.core.kernels.memory import trailing_zeros, uint64_at
+from gristmill.core.kernels.types import BYTES, INTS
+from gristmill.core.kernels.utf8 import decode
 from gristmill.curate.characters import (
     ALPHABETIC,
     DIGIT,
@@ -28,82 +30,13 @@ from gristmill.curate.characters import (
 
 ALPHA, WORD, SENTENCE_END, PUNCT = 1, 2, 4, 8
 
-BYTES = types.Array(types.uint8, 1, "C", readonly=True)
-INTS = types.Array(types.int64, 1, "C", readonly=True)
-INTS32 = types.Array(types.int32, 1, "C", readonly=True)
 # starts, ends, hashes, chars, flags: what is known of a word.
 COLUMNS = types.Tuple((types.int32[::1], types.int32[::1], types.uint64[::1], types.int32[::1], types.uint8[::1]))
 
-_LENGTH = np.uint64(0x9E3779B97F4A7C15)
-_MULTIPLY = np.uint64(0xD6E8FEB86659FD93)
-_FINISH = np.uint64(0xBF58476D1CE4E5B9)
-_HALF = np.uint64(32)
 # One byte in each of eight: its high bit, its low bits, and numbers for sums that set the high bit from a, after z.
 _HIGH, _LOW = np.uint64(0x8080808080808080), np.uint64(0x7F7F7F7F7F7F7F7F)
 _FOLD = np.uint64(0x2020202020202020)
 _FROM_A, _AFTER_Z = np.uint64(0x1F1F1F1F1F1F1F1F), np.uint64(0x0505050505050505)
-
-
-def _unaligned_uint64(typing_context: Any, data: Any, position: Any) -> Any:
-    """The eight bytes at `position` of a byte array as one little-endian number."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        array = context.make_array(signature.args[0])(context, builder, arguments[0])
-        place = cgutils.pointer_add(builder, array.data, arguments[1])
-        word = builder.bitcast(place, context.get_value_type(types.CPointer(types.uint64)))
-        return builder.load(word, align=1)
-
-    return types.uint64(data, types.int64), generate
-
-
-def _trailing_zeros(typing_context: Any, number: Any) -> Any:
-    """How many low bits are 0: 64 of the number 0."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], context.get_constant(types.boolean, False))
-
-    return types.uint64(types.uint64), generate
-
-
-uint64_at: Any = intrinsic(_unaligned_uint64)
-trailing_zeros: Any = intrinsic(_trailing_zeros)
-
-
-@leaf
-def mix(hashed: Any, block: Any) -> Any:
-    """The hash of one more block of eight bytes."""
-    hashed = (hashed ^ block) * _MULTIPLY
-    return hashed ^ (hashed >> _HALF)
-
-
-@leaf
-def finish(hashed: Any, size: int) -> Any:
-    """The hash of `size` bytes, whose blocks have been mixed: zeros after a last short block do not count."""
-    hashed = (hashed ^ (np.uint64(size) * _LENGTH)) * _FINISH
-    return hashed ^ (hashed >> _HALF)
-
-
-@leaf
-def hash_bytes(data: Any, begin: int, end: int) -> Any:
-    """64 bits of data[begin:end]; texts of one length up to eight bytes never collide."""
-    hashed, position = np.uint64(0), begin
-    while end - position > 8:
-        hashed = mix(hashed, uint64_at(data, position))
-        position += 8
-    if position < end:
-        hashed = mix(hashed, _last_block(data, position, end))
-    return finish(hashed, end - begin)
-
-
-@leaf
-def _last_block(data: Any, begin: int, end: int) -> Any:
-    """One to eight bytes as a little-endian number; nothing after `end` is read."""
-    if end >= 8:
-        return uint64_at(data, end - 8) >> np.uint64(8 * (8 - (end - begin)))
-    number = np.uint64(0)
-    for i in range(end - 1, begin - 1, -1):
-        number = (number << np.uint64(8)) | np.uint64(data[i])
-    return number
 
 
 @leaf
@@ -117,27 +50,13 @@ def letter_bytes(block: Any) -> Any:
 def letters_end(data: Any, position: Any, end: int) -> Any:
     """The end of the ASCII letters at `position`."""
     while position + 8 <= end:
-        letters = trailing_zeros(~letter_bytes(uint64_at(data, position)) & _HIGH) >> np.uint64(3)
-        position += np.int64(letters)
+        letters = trailing_zeros(~letter_bytes(uint64_at(data, position)) & _HIGH) >> 3
+        position += letters
         if letters < 8:
             return position
     while position < end and np.uint8((data[position] | 0x20) - 0x61) < 26:
         position += 1
     return position
-
-
-@leaf
-def decode(data: Any, position: int) -> Any:
-    """The character at `position` of valid UTF-8, and its length in bytes."""
-    lead: Any = np.int64(data[position])
-    if lead < 0x80:
-        return lead, 1
-    if lead < 0xE0:
-        return ((lead & 0x1F) << 6) | (data[position + 1] & 0x3F), 2
-    rest = ((np.int64(data[position + 1]) & 0x3F) << 6) | (data[position + 2] & 0x3F)
-    if lead < 0xF0:
-        return ((lead & 0x0F) << 12) | rest, 3
-    return ((lead & 0x07) << 18) | (rest << 6) | (data[position + 3] & 0x3F), 4
 
 
 @leaf

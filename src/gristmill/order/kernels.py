@@ -8,15 +8,15 @@ import numpy as np
 from numba import types
 
 from gristmill.core.compiled import compiled, entry
+from gristmill.core.hashing import MIX_FIRST, MIX_SECOND
 
-_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _HALF, _ONE = np.uint64(32), np.uint64(1)
 
 
 @compiled
 def _scramble(half: Any, key: Any) -> Any:
-    h = (half ^ key) * _FIRST
-    h = (h ^ (h >> _HALF)) * _SECOND
+    h = (half ^ key) * MIX_FIRST
+    h = (h ^ (h >> _HALF)) * MIX_SECOND
     return h >> _HALF
 
 

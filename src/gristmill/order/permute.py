@@ -15,13 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gristmill.core.hashing import GOLDEN, MIX_FIRST, MIX_SECOND, mix64_array
+
 Ints = npt.NDArray[np.int64]
 _Words = npt.NDArray[np.uint64]
 
 _ROUNDS = 8
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_FIRST = np.uint64(0xBF58476D1CE4E5B9)
-_SECOND = np.uint64(0x94D049BB133111EB)
 _HALF = np.uint64(32)
 _compiled: Callable[..., Any] | None = None
 
@@ -78,12 +77,7 @@ def use_compiled() -> None:
 
 def _round_keys(keys: _Words) -> _Words:
     """One key a round and column, by SplitMix64 from each given key."""
-    with np.errstate(over="ignore"):
-        x: _Words = keys[None, :] + _GOLDEN * np.arange(1, _ROUNDS + 1, dtype=np.uint64)[:, None]
-        x = (x ^ (x >> np.uint64(30))) * _FIRST
-        x = (x ^ (x >> np.uint64(27))) * _SECOND
-        x ^= x >> np.uint64(31)
-    return x
+    return mix64_array(keys[None, :] + GOLDEN * np.arange(_ROUNDS, dtype=np.uint64)[:, None])
 
 
 def _network(x: _Words, n: int, round_keys: _Words, rounds: range) -> _Words:
@@ -106,8 +100,8 @@ def _network(x: _Words, n: int, round_keys: _Words, rounds: range) -> _Words:
 def _scramble(half: _Words, key: _Words) -> _Words:
     """32 bits from the other half and the round's key."""
     h = half ^ key
-    h *= _FIRST
+    h *= MIX_FIRST
     h ^= h >> _HALF
-    h *= _SECOND
+    h *= MIX_SECOND
     h >>= _HALF
     return h

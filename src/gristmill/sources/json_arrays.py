@@ -14,6 +14,7 @@ from numba import types
 
 from gristmill.core.compiled import entry
 from gristmill.core.errors import SourceError
+from gristmill.core.kernels.types import BYTES
 from gristmill.sources.lines import Readable
 from gristmill.sources.streams import CHUNK_BYTES
 
@@ -26,7 +27,7 @@ _DEPTH, _IN_STRING, _ESCAPED, _ENDED = 0, 1, 2, 3
 _FINE = -1
 
 
-@entry(types.int64(types.Array(types.uint8, 1, "C", readonly=True), types.uint8[::1], types.int64[::1]))
+@entry(types.int64(BYTES, types.uint8[::1], types.int64[::1]))
 def _as_lines(data: Any, out: Any, state: Any) -> int:
     """Write the next bytes of an array as lines; the first byte that no array has there, or -1."""
     for i in range(len(data)):

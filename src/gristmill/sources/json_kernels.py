@@ -15,6 +15,8 @@ import numpy as np
 from numba import types
 
 from gristmill.core.compiled import compiled, entry
+from gristmill.core.kernels.lines import NEWLINE, line_end
+from gristmill.core.kernels.types import BYTES
 from gristmill.sources.json_strings import BAD, string_end, unescape
 
 # What a line is.
@@ -23,7 +25,7 @@ BLANK, READ, UNREAD = 0, 1, 2
 ABSENT, STRING, ESCAPED, LITERAL, NESTED = 0, 1, 2, 3, 4
 TEXT = 0
 
-_QUOTE, _BREAK = ord('"'), ord("\n")
+_QUOTE = ord('"')
 _OPEN_OBJECT, _CLOSE_OBJECT, _OPEN_LIST, _CLOSE_LIST = ord("{"), ord("}"), ord("["), ord("]")
 _COLON, _COMMA, _MINUS, _PLUS, _DOT, _ZERO, _NINE = ord(":"), ord(","), ord("-"), ord("+"), ord("."), ord("0"), ord("9")
 _SPACE, _TAB, _RETURN = ord(" "), ord("\t"), ord("\r")
@@ -108,7 +110,7 @@ def _nested_end(data: Any, at: int, end: int) -> Any:
             depth -= 1
             if depth == 0:
                 return at + 1
-        elif byte == _BREAK:
+        elif byte == NEWLINE:
             return BAD
         at += 1
     return BAD
@@ -169,38 +171,22 @@ def _scan_object(data: Any, at: int, end: int, keys: Any, key_begins: Any, begin
     if at >= end or data[at] != _CLOSE_OBJECT:
         return BAD
     at = _skip_blanks(data, at + 1, end)
-    return at if at == end or data[at] == _BREAK else BAD
+    return at if at == end or data[at] == NEWLINE else BAD
 
 
-@compiled
-def _line_end(data: Any, at: int) -> int:
-    while at < len(data) and data[at] != _BREAK:
-        at += 1
-    return at
-
-
-_BYTES, _INTS = types.Array(types.uint8, 1, "C", readonly=True), types.int64[::1]
+_INTS = types.int64[::1]
 _CODES, _INT_ROWS, _CODE_ROWS = types.uint8[::1], types.int64[:, ::1], types.uint8[:, ::1]
-
-
-@entry(types.int64(_BYTES))
-def count_breaks(data: Any) -> int:
-    """How many line breaks there are, several bytes a cycle."""
-    count = 0
-    for byte in data:
-        count += byte == _BREAK
-    return count
 
 
 @compiled
 def _scan_line(data: Any, at: int, keys: Any, key_begins: Any, begins: Any, ends: Any, kinds: Any) -> tuple[int, int]:
     """The state of the line that begins at `at`, and where it ends."""
     first = _skip_blanks(data, at, len(data))
-    if first == len(data) or data[first] == _BREAK:
+    if first == len(data) or data[first] == NEWLINE:
         return BLANK, first
     end = _scan_object(data, first, len(data), keys, key_begins, begins, ends, kinds)
     if end < 0:
-        return UNREAD, _line_end(data, at)
+        return UNREAD, line_end(data, at, len(data))
     if kinds[TEXT] != STRING and kinds[TEXT] != ESCAPED:
         return UNREAD, end
     for kind in kinds:
@@ -209,7 +195,7 @@ def _scan_line(data: Any, at: int, keys: Any, key_begins: Any, begins: Any, ends
     return READ, end
 
 
-@entry(types.int64(_BYTES, _BYTES, _INTS, _INTS, _CODES, _INT_ROWS, _INT_ROWS, _CODE_ROWS))
+@entry(types.int64(BYTES, BYTES, _INTS, _INTS, _CODES, _INT_ROWS, _INT_ROWS, _CODE_ROWS))
 def scan_lines(
     data: Any, keys: Any, key_begins: Any, lines: Any, states: Any, begins: Any, ends: Any, kinds: Any
 ) -> int:
@@ -228,7 +214,7 @@ def scan_lines(
     return count
 
 
-@entry(types.void(_BYTES, _INTS, _INTS, _CODES, _CODES, _INTS))
+@entry(types.void(BYTES, _INTS, _INTS, _CODES, _CODES, _INTS))
 def gather_values(data: Any, begins: Any, ends: Any, kinds: Any, out: Any, offsets: Any) -> None:
     """Write values end to end into `out`, strings without their escapes, and where each begins into `offsets`.
 

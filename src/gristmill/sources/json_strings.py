@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gristmill.core.compiled import compiled
+from gristmill.core.kernels.utf8 import encode
 from gristmill.sources.json_words import BACKSLASH, QUOTE, copy_plain, skip_plain
 
 BAD = -1
@@ -84,23 +85,6 @@ def string_end(data: Any, at: int, end: int) -> tuple[int, bool]:
 
 
 @compiled
-def _put_utf8(out: Any, at: int, point: int) -> int:
-    """Write a character as UTF-8; the byte after it."""
-    if point < 0x80:
-        out[at] = point
-        return at + 1
-    if point < 0x800:
-        out[at], out[at + 1] = 0xC0 | point >> 6, 0x80 | point & 0x3F
-        return at + 2
-    if point < 0x10000:
-        out[at], out[at + 1], out[at + 2] = 0xE0 | point >> 12, 0x80 | point >> 6 & 0x3F, 0x80 | point & 0x3F
-        return at + 3
-    out[at], out[at + 1] = 0xF0 | point >> 18, 0x80 | point >> 12 & 0x3F
-    out[at + 2], out[at + 3] = 0x80 | point >> 6 & 0x3F, 0x80 | point & 0x3F
-    return at + 4
-
-
-@compiled
 def unescape(data: Any, begin: int, end: int, out: Any, at: int) -> int:
     """Write a string without its escapes, which the scan has found valid; the byte after it."""
     while begin < end:
@@ -110,7 +94,7 @@ def unescape(data: Any, begin: int, end: int, out: Any, at: int) -> int:
             break
         if data[begin + 1] == ord("u"):
             point, begin = _code_point(data, begin + 2, end)
-            at = _put_utf8(out, at, point)
+            at = encode(point, out, at)
         else:
             out[at] = _MEANING[data[begin + 1]]
             begin, at = begin + 2, at + 1

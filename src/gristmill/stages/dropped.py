@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gristmill.core.errors import ConfigError, StoreError, did_you_mean
+from gristmill.core.hashing import GOLDEN
 from gristmill.stages.account import DROPPED
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 KEYS = ("rule", "reason", "source")
 _BATCH_ROWS = 1 << 16
 _TEXT_ROWS = 2048
-# Row numbers times this odd number, modulo 2^64: the lowest products belong to rows that lie evenly over the file.
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass
@@ -136,7 +135,8 @@ def _parted(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, ...], np.ndarray
 
 def _spread_first(rows: np.ndarray[Any, np.dtype[np.int64]], count: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     """`count` of the rows that lie evenly over the file, in its order."""
-    order = np.argsort(rows.astype(np.uint64) * _SPREAD, kind="stable")
+    # Row numbers times this, modulo 2^64: the lowest products belong to rows that lie evenly.
+    order = np.argsort(rows.astype(np.uint64) * GOLDEN, kind="stable")
     return np.sort(rows[order[:count]])
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from numba import carray, types
 
 from gristmill.core.compiled import compiled, entry
-from gristmill.store.raw_memory import int64_at, pointer, prefetch
+from gristmill.core.kernels.memory import int64_at, pointer, prefetch
 
 
 @compiled

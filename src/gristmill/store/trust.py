@@ -98,7 +98,7 @@ class Trust:
 
 def _first_damaged(addresses: Ints, lengths: Ints, sums_at: Ints) -> int:
     """The first block whose sum is not the one at its address in `sums_at`; -1 if all are whole."""
-    from gristmill.store.xxh3_kernels import LONGEST_SHORT, first_other_sum
+    from gristmill.core.kernels.xxh3 import LONGEST_SHORT, first_other_sum
 
     found: int = first_other_sum(addresses, lengths, sums_at)
     if found >= 0:

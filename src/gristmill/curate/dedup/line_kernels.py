@@ -12,21 +12,16 @@ import numpy as np
 from numba import types
 
 from gristmill.core.compiled import compiled, entry
-from gristmill.curate.blake2_kernels import bytes_in, digest, ints_in
-
-_NEWLINE = 10
+from gristmill.core.kernels.blake2 import digest
+from gristmill.core.kernels.lines import line_end
+from gristmill.core.kernels.memory import copy
+from gristmill.core.kernels.types import BYTES, INTS
+from gristmill.core.kernels.utf8 import begins
 
 
 @compiled
 def _is_blank(byte: int) -> bool:
     return byte == 32 or 9 <= byte <= 13
-
-
-@compiled
-def _line_end(data: Any, at: int, end: int) -> int:
-    while at < end and data[np.uint64(at)] != _NEWLINE:
-        at += 1
-    return at
 
 
 @compiled
@@ -43,7 +38,7 @@ def _paragraph(data: Any, at: int, end: int) -> Any:
     """Begin and end of the paragraph at or after `at`: (end + 1, end) when there is none."""
     begin, last = end + 1, end
     while at <= end:
-        stop = _line_end(data, at, end)
+        stop = line_end(data, at, end)
         first, after = _stripped(data, at, stop)
         if first < after:
             begin, last = min(begin, at), stop
@@ -58,7 +53,7 @@ def _next_span(data: Any, at: int, end: int, paragraphs: bool) -> Any:
     """Begin and end of the next line or paragraph at or after `at`; begin is over `end` when there is none."""
     if paragraphs:
         return _paragraph(data, at, end)
-    return at, _line_end(data, at, end) if at <= end else end
+    return at, line_end(data, at, end) if at <= end else end
 
 
 @compiled
@@ -66,7 +61,7 @@ def _has_characters(data: Any, begin: int, end: int, least: int) -> bool:
     """Whether there are at least so many characters: bytes that do not continue one."""
     count = 0
     for at in range(begin, end):
-        count += (data[np.uint64(at)] & 0xC0) != 0x80
+        count += begins(data[np.uint64(at)])
         if count >= least:
             return True
     return False
@@ -74,7 +69,7 @@ def _has_characters(data: Any, begin: int, end: int, least: int) -> bool:
 
 @entry(
     types.int64(
-        bytes_in, ints_in, types.boolean, types.int64,
+        BYTES, INTS, types.boolean, types.int64,
         types.int64[::1], types.int64[::1], types.int64[::1], types.int64[::1],
     )
 )  # fmt: skip
@@ -98,13 +93,6 @@ def hash_spans(
 
 
 @compiled
-def _copy(data: Any, begin: int, end: int, out: Any, size: int) -> int:
-    for at in range(begin, end):
-        out[np.uint64(size + at - begin)] = data[np.uint64(at)]
-    return size + end - begin
-
-
-@compiled
 def _without(data: Any, begin: int, end: int, paragraphs: bool, spans: Any, out: Any, size: int) -> int:
     """Copy the text [begin, end) without these spans to out[size:]; returns the new size.
 
@@ -112,23 +100,23 @@ def _without(data: Any, begin: int, end: int, paragraphs: bool, spans: Any, out:
     """
     span, gone, none_kept = 0, 0, True
     first, stop = _next_span(data, begin, end, paragraphs)
-    size = _copy(data, begin, min(first, end), out, size)
+    size = copy(data, begin, min(first, end), out, size)
     at = first
     while first <= end:
         if gone < spans.size and spans[gone] == span:
             gone += 1
         else:
-            size = _copy(data, first if none_kept else at, stop, out, size)
+            size = copy(data, first if none_kept else at, stop, out, size)
             none_kept = False
         at = stop
         span += 1
         first, stop = _next_span(data, stop + 1, end, paragraphs)
-    return int(_copy(data, min(at, end), end, out, size))
+    return int(copy(data, min(at, end), end, out, size))
 
 
 @entry(
     types.int64(
-        bytes_in, ints_in, types.boolean, ints_in, ints_in,
+        BYTES, INTS, types.boolean, INTS, INTS,
         types.uint8[::1], types.int64[::1], types.boolean[::1],
     )
 )  # fmt: skip
@@ -141,7 +129,7 @@ def remove_spans(
         out_offsets[text] = size
         begin, end, mine = offsets[text], offsets[text + 1], spans[ends[text] : ends[text + 1]]
         if mine.size == 0:
-            size = _copy(data, begin, end, out, size)
+            size = copy(data, begin, end, out, size)
             continue
         after = _without(data, begin, end, paragraphs, mine, out, size)
         first, last = _stripped(out, size, after)

@@ -6,25 +6,15 @@ from typing import Any
 
 import numpy as np
 from numba import carray, types
-from numba.extending import intrinsic
 
 from gristmill.core.compiled import compiled, entry
-
-ints_in = types.Array(types.int64, 1, "C", readonly=True)
-floats_in = types.Array(types.float64, 1, "C", readonly=True)
-
-
-def _shingles_at(typing_context: Any, address: Any) -> Any:
-    """An integer address as a pointer to 64-bit hashes."""
-    pointer = types.CPointer(types.uint64)
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], context.get_value_type(pointer))
-
-    return pointer(types.int64), generate
+from gristmill.core.kernels.memory import pointer
+from gristmill.core.kernels.types import FLOATS, INTS
 
 
-_pointer: Any = intrinsic(_shingles_at)
+@compiled
+def _shingles(address: int, size: int) -> Any:
+    return carray(pointer(address, np.uint64), (size,))
 
 
 @compiled
@@ -49,7 +39,7 @@ def similarities(addresses: Any, sizes: Any, threshold: Any, out: Any) -> None:
         n, m = sizes[0, pair], sizes[1, pair]
         out[pair] = 0.0
         if min(n, m) / max(n, m) >= threshold:
-            shared = _common(carray(_pointer(addresses[0, pair]), n), carray(_pointer(addresses[1, pair]), m))
+            shared = _common(_shingles(addresses[0, pair], n), _shingles(addresses[1, pair], m))
             out[pair] = shared / (n + m - shared)
 
 
@@ -61,7 +51,7 @@ def _is_dropped(doc: int, docs: Any, dropped: Any) -> bool:
 
 @entry(
     types.int64(
-        ints_in, ints_in, floats_in, ints_in, types.boolean[::1],
+        INTS, INTS, FLOATS, INTS, types.boolean[::1],
         types.int64[::1], types.int64[::1], types.float64[::1],
     )
 )  # fmt: skip

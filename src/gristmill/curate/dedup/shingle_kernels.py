@@ -16,91 +16,34 @@ import numpy as np
 from numba import types
 
 from gristmill.core.compiled import compiled, entry, leaf
+from gristmill.core.hashing import GOLDEN
+from gristmill.core.kernels.hashes import FACTOR, finalise
+from gristmill.core.kernels.siphash import START, add_block, finish
+from gristmill.core.kernels.types import BYTES, INTS
+from gristmill.core.kernels.utf8 import decode
 
-_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_SEED, _FACTOR = np.uint64(0x9E3779B97F4A7C15), np.uint64(0x9FB21C651E98DF25)
-_SHINGLE_FACTOR = np.uint64(0xD6E8FEB86659FD93)
+_LETTER_FACTOR = np.uint64(0x9FB21C651E98DF25)
 _BLANK = np.uint64(0xA0761D6478BD642F)
-_NONE = np.uint64(0)
-_30, _27, _31, _1 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(1)
-_6, _12, _18 = np.uint64(6), np.uint64(12), np.uint64(18)
-_LOW = np.uint64(0x3F)
-# SipHash's own constants.
-_SIP_A, _SIP_B = np.uint64(0x736F6D6570736575), np.uint64(0x646F72616E646F6D)
-_SIP_C, _SIP_D = np.uint64(0x6C7967656E657261), np.uint64(0x7465646279746573)
-_13, _16, _17, _21, _32 = (np.uint64(n) for n in (13, 16, 17, 21, 32))
-_43, _47, _48, _51 = (np.uint64(n) for n in (43, 47, 48, 51))
-_TWO_BYTES, _THREE_BYTES, _FOUR_BYTES = np.uint64(0xC0), np.uint64(0xE0), np.uint64(0xF0)
+_NONE, _1 = np.uint64(0), np.uint64(1)
 # Shingles are hashed in blocks that stay in the first-level cache: 16 KiB of 32-bit numbers.
 _BLOCK = 4096
 
-bytes_in = types.Array(types.uint8, 1, "C", readonly=True)
-ints_in = types.Array(types.int64, 1, "C", readonly=True)
-table_in = types.Array(types.uint32, 1, "C", readonly=True)
-
-
-@compiled
-def mix(x: Any) -> Any:
-    """SplitMix64's finaliser without its increment."""
-    x = (x ^ (x >> _30)) * _FIRST
-    x = (x ^ (x >> _27)) * _SECOND
-    return x ^ (x >> _31)
-
-
-@compiled
-def _code_point(first: Any, second: Any, third: Any, fourth: Any) -> Any:
-    """The code point that begins with the byte `first` >= 0xC0, and its length; bytes beyond it may be anything."""
-    if first < _THREE_BYTES:
-        return (first & np.uint64(0x1F)) << _6 | second & _LOW, 2
-    if first < _FOUR_BYTES:
-        return (first & np.uint64(0x0F)) << _12 | (second & _LOW) << _6 | third & _LOW, 3
-    return (first & np.uint64(0x07)) << _18 | (second & _LOW) << _12 | (third & _LOW) << _6 | fourth & _LOW, 4
-
-
-@leaf
-def _round(a: Any, b: Any, c: Any, d: Any) -> Any:
-    """SipHash's round."""
-    a += b
-    b = (b << _13 | b >> _51) ^ a
-    a = a << _32 | a >> _32
-    c += d
-    d = (d << _16 | d >> _48) ^ c
-    a += d
-    d = (d << _21 | d >> _43) ^ a
-    c += b
-    b = (b << _17 | b >> _47) ^ c
-    c = c << _32 | c >> _32
-    return a, b, c, d
-
-
-@leaf
-def _letter(data: Any, at: int, last: Any, table: Any) -> Any:
-    """The letter at `at`, as it is in the table, and where the next begins; no byte after `last` is read."""
-    first = np.uint64(data[np.uint64(at)])
-    if first < _TWO_BYTES:
-        return np.uint64(table[first]), at + 1
-    second, third = min(np.uint64(at + 1), last), min(np.uint64(at + 2), last)
-    fourth = min(np.uint64(at + 3), last)
-    code, length = _code_point(first, np.uint64(data[second]), np.uint64(data[third]), np.uint64(data[fourth]))
-    return np.uint64(table[code]), at + length
+_UNITS = types.Array(types.uint32, 1, "C", readonly=True)
 
 
 @leaf
 def _word_hash(data: Any, at: int, end: int, table: Any) -> Any:
-    """SipHash-2-4 of a word's letters in lower case, three of 20 bits a block; the last block has their number."""
-    a, b, c, d = _SIP_A, _SIP_B, _SIP_C, _SIP_D
-    block, count, last = _NONE, 0, np.uint64(end - 1)
+    """SipHash of a word's letters in lower case, three of 20 bits a block; the last block has their number."""
+    a, b, c, d = START
+    block, count = _NONE, 0
     while at < end:
-        letter, at = _letter(data, at, last, table)
-        block |= letter << np.uint64(20 * (count % 3))
-        count += 1
+        code, size = decode(data, at)
+        block |= np.uint64(table[code]) << np.uint64(20 * (count % 3))
+        at, count = at + size, count + 1
         if count % 3 == 0:
-            a, b, c, d = _round(*_round(a, b, c, d ^ block))
-            a, block = a ^ block, _NONE
-    block |= np.uint64(count) << np.uint64(40)
-    a, b, c, d = _round(*_round(a, b, c, d ^ block))
-    a, b, c, d = _round(*_round(*_round(*_round(a ^ block, b, c ^ np.uint64(0xFF), d))))
-    return a ^ b ^ c ^ d
+            a, b, c, d = add_block(a, b, c, d, block)
+            block = _NONE
+    return finish(*add_block(a, b, c, d, block | np.uint64(count) << np.uint64(40)))
 
 
 @compiled
@@ -115,49 +58,40 @@ def _fill(data: Any, end: int, table: Any, characters: bool, forgeable: bool, st
     ngram, slot, count = ring.size, units % ring.size, 0
     leaving = _1
     for _ in range(ngram):
-        leaving *= _SHINGLE_FACTOR
-    hashed, inside, blank, begin = _SEED, False, False, at
+        leaving *= FACTOR
+    hashed, inside, blank, begin = GOLDEN, False, False, at
     while count < out.size:
         letter, after = _NONE, at + 1
         if at < end:
-            # An unsigned index spares the test for a negative one.
-            first = np.uint64(data[np.uint64(at)])
-            if first >= _TWO_BYTES:
-                last = np.uint64(end - 1)
-                second, third = min(np.uint64(at + 1), last), min(np.uint64(at + 2), last)
-                fourth = min(np.uint64(at + 3), last)
-                first, length = _code_point(
-                    first, np.uint64(data[second]), np.uint64(data[third]), np.uint64(data[fourth])
-                )
-                after = at + length
-            letter = np.uint64(table[first])
+            code, size = decode(data, at)
+            letter, after = np.uint64(table[code]), at + size
         alone = letter & _1 or characters
         if letter and not alone:
             begin = begin if inside else at
-            hashed, inside, at = (hashed ^ letter) * _FACTOR, True, after
+            hashed, inside, at = (hashed ^ letter) * _LETTER_FACTOR, True, after
             continue
         if inside:
-            unit, inside = (mix(hashed) if forgeable else _word_hash(data, begin, at, table)) | _1, False
+            unit, inside = (finalise(hashed) if forgeable else _word_hash(data, begin, at, table)) | _1, False
             at = at if letter else after
         elif letter and blank and characters and units:
             unit = _BLANK
         elif letter:
-            unit, at = mix((_SEED ^ letter) * _FACTOR) | _1, after
+            unit, at = finalise((GOLDEN ^ letter) * _LETTER_FACTOR) | _1, after
         elif at < end:
             at, blank = after, True
             continue
         else:
             break
-        hashed, blank = _SEED, False
-        rolling = rolling * _SHINGLE_FACTOR + unit - ring[slot] * leaving
+        hashed, blank = GOLDEN, False
+        rolling = rolling * FACTOR + unit - ring[slot] * leaving
         ring[slot] = unit
         slot = slot + 1 if slot + 1 < ngram else 0
         units += 1
         if units >= ngram:
-            out[count] = mix(rolling)
+            out[count] = finalise(rolling)
             count += 1
     if count < out.size and 0 < units < ngram:
-        out[count] = mix(rolling)
+        out[count] = finalise(rolling)
         count, units = count + 1, ngram
     state[0], state[1], state[2] = np.uint64(at), np.uint64(units), rolling
     return count
@@ -192,15 +126,15 @@ def _lower(minima: Any, permutations: Any, shingles: Any, count: int) -> None:
 
 @compiled
 def _band_key(minima: Any, band: int, rows: int) -> Any:
-    key = mix(np.uint64(band) + _SEED)
+    key = finalise(np.uint64(band) + GOLDEN)
     for row in range(band * rows, (band + 1) * rows):
-        key = mix((key ^ np.uint64(minima[row])) * _FACTOR)
+        key = finalise((key ^ np.uint64(minima[row])) * _LETTER_FACTOR)
     return np.int64(key)
 
 
 @entry(
     types.int64(
-        bytes_in, ints_in, table_in, types.boolean, types.int64, types.uint32[:, ::1], types.int64,
+        BYTES, INTS, _UNITS, types.boolean, types.int64, types.uint32[:, ::1], types.int64,
         types.int64[::1], types.int64[:, ::1],
     )
 )  # fmt: skip
@@ -241,7 +175,7 @@ def sign(
 
 @entry(
     types.void(
-        bytes_in, ints_in, table_in, types.boolean, types.int64, types.uint64[::1], types.int64[::1]
+        BYTES, INTS, _UNITS, types.boolean, types.int64, types.uint64[::1], types.int64[::1]
     )
 )  # fmt: skip
 def shingle(data: Any, offsets: Any, table: Any, characters: bool, ngram: int, out: Any, ends: Any) -> None:

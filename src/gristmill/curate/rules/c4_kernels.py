@@ -9,9 +9,13 @@ import numpy as np
 from numba import boolean, int16, int64, types, uint8, void
 
 from gristmill.core.compiled import compiled, entry
-from gristmill.curate.characters import KIND, LINE_BREAK, SPACE
-from gristmill.curate.rules.white_space import skip_spaces, strip
-from gristmill.curate.word_kernels import BYTES, INTS, PUNCT, SENTENCE_END, decode
+from gristmill.core.kernels.lines import NEWLINE, break_size
+from gristmill.core.kernels.memory import copy, holds
+from gristmill.core.kernels.types import BYTES, INTS, INTS32
+from gristmill.core.kernels.utf8 import begins, decode
+from gristmill.curate.characters import KIND, SPACE
+from gristmill.curate.white_space import skip_spaces, strip
+from gristmill.curate.word_kernels import PUNCT, SENTENCE_END
 
 # The switches of a rule: the steps of C4, that `'` ends a sentence, that words are counted when citations are gone.
 CITATIONS, TERMINAL, LOREM_IPSUM, JAVASCRIPT = 1, 2, 4, 8
@@ -25,20 +29,15 @@ READ_AHEAD = 3
 
 # switches, the least words of a line, the most characters of a word.
 _OPTIONS = types.UniTuple(int64, 3)
-_INTS32 = types.Array(types.int32, 1, "C", readonly=True)
 # offsets, starts, ends, flags: the columns of `Words`.
-_WORDS = types.Tuple((INTS, _INTS32, _INTS32, BYTES))
+_WORDS = types.Tuple((INTS, INTS32, INTS32, BYTES))
 
-_NEWLINE, _RETURN, _BLANK, _OPEN, _CLOSE, _BRACE = b"\n\r []{"
+_BLANK, _OPEN, _CLOSE, _BRACE = b" []{"
 _POINT, _QUESTION, _EXCLAMATION, _QUOTE, _APOSTROPHE = b".?!\"'"
 _EDIT, _NEEDED = np.frombuffer(b"edit]", np.uint8), np.frombuffer(b"citation needed]", np.uint8)
 
 # The first of the ten digits of each script, as `\\d` of Python's regular expressions knows them.
 _ZEROS = np.array([code for code in range(0x40000) if unicodedata.decimal(chr(code), -1) == 0], np.int64)
-
-# The bytes with which a character may begin that ends a line.
-_MAY_BREAK = np.zeros(256, np.bool_)
-_MAY_BREAK[[10, 11, 12, 13, 28, 29, 30, 0xC2, 0xE2]] = True
 
 _PHRASES = {
     b"lorem ipsum": LOREM_IPSUM,
@@ -111,22 +110,12 @@ def _phrases(data: Any, begin: int, end: int) -> Any:
 
 
 @compiled
-def _break_size(data: Any, at: int, end: int, kinds: Any) -> Any:
-    """The bytes of the line break at `at`, 0 if there is none; `\\r\\n` is one break."""
-    if data[at] == _RETURN and at + 1 < end and data[at + 1] == _NEWLINE:
-        return 2
-    code, size = decode(data, at)
-    return size if kinds[code] & LINE_BREAK else 0
-
-
-@compiled
-def _line_end(data: Any, at: int, end: int, kinds: Any) -> Any:
+def _line_end(data: Any, at: int, end: int) -> Any:
     """The end of the line at `at`, and the beginning of the next."""
     while at < end:
-        if _MAY_BREAK[data[at]]:
-            size = _break_size(data, at, end, kinds)
-            if size:
-                return at, at + size
+        size = break_size(data, at, end)
+        if size:
+            return at, at + size
         at += 1
     return end, end
 
@@ -161,14 +150,6 @@ def _is_decimal(code: int) -> Any:
 
 
 @compiled
-def _has(data: Any, wanted: int) -> Any:
-    found = False
-    for at in range(data.size):
-        found |= data[at] == wanted
-    return found
-
-
-@compiled
 def _after_citation(data: Any, at: int, end: int) -> Any:
     """The end of the `[12]`, `[]`, `[edit]` or `[citation needed]` at `at`; `at` itself if there is none."""
     for letters in (_EDIT, _NEEDED):
@@ -182,14 +163,6 @@ def _after_citation(data: Any, at: int, end: int) -> Any:
             return at
         after += size
     return after + 1 if after < end else at
-
-
-@compiled
-def _copy(data: Any, begin: int, end: int, out: Any, at: int) -> Any:
-    source, target = data[begin:end], out[at : at + end - begin]
-    for i in range(source.size):
-        target[i] = source[i]
-    return at + end - begin
 
 
 @compiled
@@ -234,10 +207,10 @@ def _edit_line(data: Any, begin: int, end: int, kinds: Any, options: Any, out: A
     switches, least, most = options
     if end - begin > most and _has_long_word(data, begin, end, most, kinds):
         return _DROP_LINE, at
-    if switches & CITATIONS and _has(data[begin:end], _OPEN):
+    if switches & CITATIONS and holds(data[begin:end], _OPEN):
         after = _copy_without_citations(data, begin, end, out, at)
     else:
-        after = _copy(data, begin, end, out, at)
+        after = copy(data, begin, end, out, at)
     if switches & TERMINAL and not _is_terminal(out, at, after, switches & APOSTROPHE != 0):
         return _DROP_LINE, at
     edited = switches & WORDS_AFTER != 0
@@ -250,9 +223,9 @@ def _edit_line(data: Any, begin: int, end: int, kinds: Any, options: Any, out: A
 def _close_line(out: Any, start: int, at: int, first: int, after: int, kinds: Any) -> Any:
     """Join out[first:after] to what was kept before it; a text does not begin with white space. The new end."""
     if at > start:
-        out[at] = _NEWLINE
+        out[at] = NEWLINE
         return after
-    return _copy(out, skip_spaces(out, first, after, kinds), after, out, start)
+    return copy(out, skip_spaces(out, first, after, kinds), after, out, start)
 
 
 @compiled
@@ -260,7 +233,7 @@ def _edit_document(data: Any, begin: int, end: int, kinds: Any, options: Any, ou
     """Write the lines to keep, joined by newlines, at out[start:]: the fate, the end and the number of lines."""
     lines, at = 0, start
     while begin < end:
-        stop, following = _line_end(data, begin, end, kinds)
+        stop, following = _line_end(data, begin, end)
         first, last = strip(data, begin, stop, kinds)
         room = at + (at > start)
         fate, after = _edit_line(data, first, last, kinds, options, out, room)
@@ -275,13 +248,13 @@ def _edit_document(data: Any, begin: int, end: int, kinds: Any, options: Any, ou
 
 @compiled
 def _goes_on(data: Any, at: int, end: int) -> Any:
-    return at < end and data[at] != _NEWLINE
+    return at < end and data[at] != NEWLINE
 
 
 @compiled
 def _is_space_token(data: Any, begin: int, end: int) -> Any:
     """Whether white space is a token: it is unless it is a single blank, or none, before the line ends."""
-    return begin < end and data[begin] != _NEWLINE and (data[begin] != _BLANK or _goes_on(data, begin + 1, end))
+    return begin < end and data[begin] != NEWLINE and (data[begin] != _BLANK or _goes_on(data, begin + 1, end))
 
 
 @entry(void(BYTES, INTS, BYTES, _OPTIONS, int16[::1], int64[::1], boolean[::1], uint8[::1], int64[::1]))
@@ -308,7 +281,7 @@ def _sentence_breaks(data: Any, begin: int, starts: Any, ends: Any, flags: Any, 
         if begin + starts[i] > before:
             if ended and _is_space_token(data, before, begin + starts[i]):
                 breaks, ended = breaks + 1, False
-            ended = ended and not _has(data[before : begin + starts[i]], _NEWLINE)
+            ended = ended and not holds(data[before : begin + starts[i]], NEWLINE)
         if flags[i] & SENTENCE_END:
             ended = True
         elif ended and not flags[i] & PUNCT:
@@ -330,11 +303,11 @@ def add_sentence_breaks(data: Any, offsets: Any, words: Any, ragged: Any, senten
 def _long_lines(data: Any, begin: int, end: int, least: int) -> Any:
     found, length = 0, 0
     for at in range(begin, end):
-        if data[at] == _NEWLINE:
+        if data[at] == NEWLINE:
             found += length >= least
             length = 0
         else:
-            length += data[at] & 0xC0 != 0x80
+            length += begins(data[at])
     return found + (length >= least)
 
 

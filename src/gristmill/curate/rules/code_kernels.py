@@ -12,7 +12,9 @@ import numpy as np
 from numba import int64, uint64, void
 
 from gristmill.core.compiled import compiled, entry
-from gristmill.curate.word_kernels import BYTES, INTS
+from gristmill.core.kernels.lines import line_end
+from gristmill.core.kernels.memory import count, holds
+from gristmill.core.kernels.types import BYTES, INTS
 
 CODE = 2
 # From so many blanks on a line may be a sentence, and over so many it is a paragraph, whatever stands in it.
@@ -45,9 +47,7 @@ _MEMBERS = (
     (_UNFINISHED, b"([=\\"),
     (_OPERATOR, _OPERATORS.replace(" ", "").encode()),
 )
-_LINE_FEED, _BLANK, _TAB, _POINT, _COLON, _SEMICOLON, _EQUALS, _OPEN, _LOW_LINE, _SMALL_S, _LESS, _GREATER = (
-    b"\n \t.:;=(_s<>"
-)
+_BLANK, _TAB, _POINT, _COLON, _SEMICOLON, _EQUALS, _OPEN, _LOW_LINE, _SMALL_S, _LESS, _GREATER = b" \t.:;=(_s<>"
 
 
 def _kinds() -> Any:
@@ -76,14 +76,6 @@ def _first_word(data: Any, at: int, end: int) -> Any:
         word |= np.uint64(data[at + size]) << np.uint64(8 * size)
         size += 1
     return word
-
-
-@compiled
-def _holds(words: Any, word: int) -> Any:
-    found = False
-    for i in range(words.size):
-        found |= words[i] == word
-    return found
 
 
 @compiled
@@ -133,7 +125,7 @@ def _marks(data: Any, at: int, end: int) -> Any:
 def _keyword(word: int, last: int, blanks: int, keywords: Any, shared: Any) -> Any:
     """Points for a line's first word; one that prose has too must stand in a short line or before a colon."""
     short = blanks < 3 and last != _POINT
-    return 2 if _holds(keywords, word) or (_holds(shared, word) and (short or last == _COLON)) else 0
+    return 2 if holds(keywords, word) or (holds(shared, word) and (short or last == _COLON)) else 0
 
 
 @compiled
@@ -142,7 +134,7 @@ def _points(data: Any, begin: int, end: int, keywords: Any, shared: Any) -> Any:
     at = begin
     while _is(data[at], _SPACE):
         at += 1
-    blanks, last = _blanks(data, at, end), data[end - 1]
+    blanks, last = count(data[at:end], _BLANK), data[end - 1]
     if blanks > PARAGRAPH:
         return 0
     points = _ending(last, blanks) + _marks(data, at, end)
@@ -150,15 +142,6 @@ def _points(data: Any, begin: int, end: int, keywords: Any, shared: Any) -> Any:
     points += 2 * (data[at] == _LESS and last == _GREATER)
     indented = at - begin >= 4 or data[begin] == _TAB
     return points + (indented and points > 0 and blanks < SENTENCE)
-
-
-@compiled
-def _blanks(data: Any, at: int, end: int) -> Any:
-    count = 0
-    while at < end:
-        count += data[at] == _BLANK
-        at += 1
-    return count
 
 
 @compiled
@@ -174,9 +157,7 @@ def count_code(data: Any, offsets: Any, keywords: Any, shared: Any, counts: Any)
     for row in range(counts.shape[0]):
         begin, end = offsets[row], offsets[row + 1]
         while begin < end:
-            stop = begin
-            while stop < end and data[stop] != _LINE_FEED:
-                stop += 1
+            stop = line_end(data, begin, end)
             last = _stripped_end(data, begin, stop)
             if last > begin:
                 counts[row, 0] += _points(data, begin, last, keywords, shared) >= CODE

@@ -87,8 +87,8 @@ class GopherQuality:
         )
 
     def _measure(self, documents: Documents) -> Any:
+        from gristmill.core.kernels.slots import hash_set
         from gristmill.curate.characters import characters
-        from gristmill.curate.hash_sets import hash_set
         from gristmill.curate.rules.gopher_quality_kernels import measure_lines, measure_words
 
         split = words(documents, _SPLITTERS[self.variant])

@@ -8,10 +8,11 @@ import numpy as np
 from numba import types
 
 from gristmill.core.compiled import entry, leaf
-from gristmill.curate.characters import LINE_BREAK
-from gristmill.curate.hash_sets import HASHES, slot_of
-from gristmill.curate.rules.white_space import strip
-from gristmill.curate.word_kernels import ALPHA, BYTES, INTS, INTS32, WORD, decode
+from gristmill.core.kernels.lines import break_size
+from gristmill.core.kernels.slots import slot_of
+from gristmill.core.kernels.types import BYTES, HASHES, INTS, INTS32
+from gristmill.curate.white_space import strip
+from gristmill.curate.word_kernels import ALPHA, WORD
 
 _FIGURES = types.float64[:, ::1]
 # The rows of the figures.
@@ -46,15 +47,6 @@ def measure_words(offsets: Any, hashes: Any, chars: Any, flags: Any, stop_words:
         figures[_COUNTED, document], figures[_WORDS, document] = counted, total
         figures[_MEAN, document], figures[_ALPHA, document] = _share(length, counted), _share(alpha, total)
         figures[_STOPS, document] = stops
-
-
-@leaf
-def _line_break(data: Any, position: int, end: int, characters: Any) -> Any:
-    """The length in bytes of the line break at `position` (a carriage return and line feed are one), 0 if none."""
-    code, size = decode(data, position)
-    if not characters[code] & LINE_BREAK:
-        return 0
-    return 2 if code == 0x0D and position + 1 < end and data[position + 1] == 0x0A else size
 
 
 @leaf
@@ -109,10 +101,7 @@ def _count_lines(data: Any, begin: int, end: int, characters: Any) -> Any:
     lines = bullets = ellipses = 0
     position = start = begin
     while position < end:
-        byte = data[position]
-        size = 0
-        if byte < 0x20 or byte == 0xC2 or byte == 0xE2:
-            size = _line_break(data, position, end, characters)
+        size = break_size(data, position, end)
         position += max(size, 1)
         if size or position == end:
             first, last = strip(data, start, position, characters)

@@ -12,29 +12,15 @@ import numpy as np
 from numba import float32, float64, int16, int32, int64, types, uint8, void
 
 from gristmill.core.compiled import entry, leaf
+from gristmill.core.kernels.memory import copy
+from gristmill.core.kernels.types import BYTES, INTS
+from gristmill.core.kernels.utf8 import next_start
 
 # Longer documents are judged on this many pieces, spread evenly from the first byte to the last.
 PIECES = 4
 
-_TEXT = types.Array(uint8, 1, "C", readonly=True)
-_OFFSETS = types.Array(int64, 1, "C", readonly=True)
 _AUTOMATON = types.UniTuple(int32[::1], 3)
 _BAYES = types.Tuple((int16[:, ::1], float32[::1], float32[::1], int32[::1]))
-
-
-@leaf
-def _character_start(data: Any, at: int, end: int) -> Any:
-    """The first place from `at` on where a character begins."""
-    while at < end and data[at] & 0xC0 == 0x80:
-        at += 1
-    return at
-
-
-@leaf
-def _copy(data: Any, begin: int, end: int, out: Any, at: int) -> Any:
-    for i in range(begin, end):
-        out[at + i - begin] = data[i]
-    return at + end - begin
 
 
 @leaf
@@ -42,22 +28,22 @@ def _copy_pieces(data: Any, begin: int, end: int, length: int, out: Any, at: int
     """Copy PIECES pieces of about `length` bytes, whole characters, each ended by a line feed."""
     for piece in range(PIECES):
         first = begin + (end - begin - length) * piece // (PIECES - 1)
-        start = _character_start(data, first, end)
-        stop = _character_start(data, first + length, end)
-        at = _copy(data, start, stop, out, at)
+        start = next_start(data, first, end)
+        stop = next_start(data, first + length, end)
+        at = copy(data, start, stop, out, at)
         out[at] = 0x0A
         at += 1
     return at
 
 
-@entry(void(_TEXT, _OFFSETS, int64, uint8[::1], int64[::1]))
+@entry(void(BYTES, INTS, int64, uint8[::1], int64[::1]))
 def sample(data: Any, offsets: Any, limit: int, out: Any, ends: Any) -> None:
     """What to judge each text on: all of it, or `limit` bytes (and at most 4 more a piece) from all over it."""
     at = 0
     for row in range(offsets.size - 1):
         begin, end = offsets[row], offsets[row + 1]
         if end - begin <= limit:
-            at = _copy(data, begin, end, out, at)
+            at = copy(data, begin, end, out, at)
         else:
             at = _copy_pieces(data, begin, end, limit // PIECES, out, at)
         ends[row + 1] = at

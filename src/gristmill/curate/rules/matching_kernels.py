@@ -9,49 +9,39 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import int32, int64, types, uint8, void
+from numba import int32, int64, types, uint8, uint64, void
 
 from gristmill.core.compiled import entry, leaf
-from gristmill.curate.word_kernels import BYTES, INTS, decode
+from gristmill.core.kernels.hashes import finalise
+from gristmill.core.kernels.slots import slot_of
+from gristmill.core.kernels.types import BYTES, INTS
+from gristmill.core.kernels.utf8 import decode
 
 # What a node may be: the end of a word that stands alone, of one that stands anywhere. What a character may be: the
 # first of such a word, in either case; a part of words.
 ALONE, ANYWHERE, IN_WORD = 1, 2, 4
 
-# A character takes 21 bits of a key; no key is 0, since no word begins with the character 0.
+# A link is a node and, in the lowest 21 bits, a character; none is 0, since no word begins with the character 0.
 CHARACTER_BITS = 21
 
 # The characters; the hash table's keys and nodes; what each node is; small letters by character.
-_LIST = types.Tuple((uint8[::1], int64[::1], int32[::1], uint8[::1], int32[::1]))
+_LIST = types.Tuple((uint8[::1], uint64[::1], int32[::1], uint8[::1], int32[::1]))
 
 
-@leaf
-def _slot(key: int, size: int) -> Any:
-    """Where in a table of `size` (a power of two) the search for `key` begins."""
-    mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
-    return np.int64((mixed >> np.uint64(32)) & np.uint64(size - 1))
-
-
-@entry(void(int64[::1], int64[::1], int64[::1], int32[::1]))
+@entry(void(int64[::1], int64[::1], uint64[::1], int32[::1]))
 def fill(links: Any, targets: Any, keys: Any, nodes: Any) -> None:
-    """Put the links of a trie (their keys, and the nodes they lead to) into the hash table."""
+    """Put the links of a trie (node and character, and the nodes they lead to) into the hash table."""
     for i in range(links.size):
-        slot = _slot(links[i], keys.size)
-        while keys[slot] != 0:
-            slot = (slot + 1) & (keys.size - 1)
-        keys[slot], nodes[slot] = links[i], targets[i]
+        key = finalise(np.uint64(links[i]))
+        slot = slot_of(keys, key)
+        keys[slot], nodes[slot] = key, targets[i]
 
 
 @leaf
-def _child(keys: Any, nodes: Any, node: int, code: int) -> Any:
+def _child(keys: Any, nodes: Any, node: Any, code: int) -> Any:
     """The node after `node` by the character `code`, or -1."""
-    key = np.int64(node) << CHARACTER_BITS | code
-    slot = _slot(key, keys.size)
-    while keys[slot] != 0:
-        if keys[slot] == key:
-            return nodes[slot]
-        slot = (slot + 1) & (keys.size - 1)
-    return -1
+    slot = slot_of(keys, finalise(np.uint64(node) << np.uint64(CHARACTER_BITS) | np.uint64(code)))
+    return nodes[slot] if keys[slot] != 0 else -1
 
 
 @leaf

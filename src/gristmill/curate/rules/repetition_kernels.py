@@ -1,8 +1,7 @@
 """Repeated paragraphs, lines and n-grams of each document, compiled. Importing this module imports Numba (0.2 s).
 
-Pieces of text are compared by 64-bit hashes. One open-addressing table serves every document: an entry names the place
-where its key was first seen, counted on from where the last use of the table ended, so that older entries read as
-empty and nothing is ever cleared. Its size follows the document with the most words: up to 64 bytes each.
+Pieces of text are compared by 64-bit hashes, in one table of first sightings for all documents. Its size follows the
+document with the most words: up to 64 bytes each.
 """
 
 from __future__ import annotations
@@ -10,88 +9,30 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import boolean, float64, int16, int32, int64, types, uint64, void
+from numba import boolean, float64, int16, int64, types, void
 
 from gristmill.core.compiled import compiled, entry
-from gristmill.curate.rules.white_space import strip
-from gristmill.curate.word_kernels import BYTES, INTS, hash_bytes
+from gristmill.core.kernels.hashes import FACTOR, hash_bytes
+from gristmill.core.kernels.lines import NEWLINE, line_end
+from gristmill.core.kernels.memory import count
+from gristmill.core.kernels.slots import begin_use, first_place, new_sightings
+from gristmill.core.kernels.types import BYTES, FLOATS, HASHES, INTS, INTS32
+from gristmill.core.kernels.utf8 import count_characters
+from gristmill.curate.white_space import strip
 
-_INTS32 = types.Array(int32, 1, "C", readonly=True)
-_HASHES = types.Array(uint64, 1, "C", readonly=True)
-_SHARES = types.Array(float64, 1, "C", readonly=True)
 # offsets, starts, ends, hashes, chars: the columns of `Words`.
-_WORDS = types.Tuple((INTS, _INTS32, _INTS32, _HASHES, _INTS32))
+_WORDS = types.Tuple((INTS, INTS32, INTS32, HASHES, INTS32))
 # The sizes of n-grams, rising, and the share of a text that each size may fill.
-_LIMITS = types.Tuple((INTS, _SHARES))
+_LIMITS = types.Tuple((INTS, FLOATS))
 
 _KEEP = -1
-_NEWLINE = 10
-_SPREAD, _STEP = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
-_STEP_BACK = np.uint64(pow(int(_STEP), -1, 1 << 64))
-_ONE, _HASH_BITS = np.uint64(1), np.uint64(64)
-
-
-@compiled
-def _new_table(most: int) -> Any:
-    """A table for uses of up to `most` keys: pairs of key and place, and the place to count on from."""
-    slots = 4
-    while slots < 2 * most:
-        slots *= 2
-    return np.zeros((slots, 2), np.int64), np.ones(1, np.int64)
-
-
-@compiled
-def _use(table: Any, keys: int) -> Any:
-    """Begin to use the table for this many keys: the place of the first, and the shift from a hash to a slot."""
-    base = table[1][0]
-    table[1][0] += keys
-    bits = np.uint64(2)
-    while np.int64(_ONE << bits) < 2 * keys:
-        bits += _ONE
-    return base, _HASH_BITS - bits
-
-
-@compiled
-def _first_place(table: Any, base: int, shift: Any, key: Any, place: int) -> Any:
-    """Where this key was first seen in this use of the table: `place` itself if it is new."""
-    slots = table[0]
-    mask = (_ONE << (_HASH_BITS - shift)) - _ONE
-    slot = (key * _SPREAD) >> shift
-    while slots[slot, 1] >= base:
-        if slots[slot, 0] == np.int64(key):
-            return slots[slot, 1] - base
-        slot = (slot + _ONE) & mask
-    slots[slot, 0] = np.int64(key)
-    slots[slot, 1] = base + place
-    return place
-
-
-@compiled
-def _count_characters(text: Any) -> Any:
-    count = 0
-    for at in range(text.size):
-        count += text[at] & 0xC0 != 0x80
-    return count
-
-
-@compiled
-def _count_newlines(text: Any) -> Any:
-    count = 0
-    for at in range(text.size):
-        count += text[at] == _NEWLINE
-    return count
-
-
-@compiled
-def _find_newline(data: Any, at: int, end: int) -> Any:
-    while at < end and data[at] != _NEWLINE:
-        at += 1
-    return at
+_ONE = np.uint64(1)
+_STEP_BACK = np.uint64(pow(int(FACTOR), -1, 1 << 64))
 
 
 @compiled
 def _skip_newlines(data: Any, at: int, end: int) -> Any:
-    while at < end and data[at] == _NEWLINE:
+    while at < end and data[at] == NEWLINE:
         at += 1
     return at
 
@@ -99,16 +40,16 @@ def _skip_newlines(data: Any, at: int, end: int) -> Any:
 @compiled
 def _repeated_segments(data: Any, begin: int, end: int, apart: int, table: Any) -> Any:
     """Segments between runs of `apart` or more newlines: how many, how many are copies, the characters of copies."""
-    base, shift = _use(table, _count_newlines(data[begin:end]) + 1)
+    base, shift = begin_use(table, count(data[begin:end], NEWLINE) + 1)
     segments, copies, characters = 0, 0, 0
     start = after = begin
     while True:
-        at = _find_newline(data, after, end)
+        at = line_end(data, after, end)
         after = _skip_newlines(data, at, end)
         if after - at >= apart or at == end:
-            if _first_place(table, base, shift, hash_bytes(data, start, at), segments) < segments:
+            if first_place(table, base, shift, hash_bytes(data, start, at), segments) < segments:
                 copies += 1
-                characters += _count_characters(data[start:at])
+                characters += count_characters(data, start, at)
             segments += 1
             start = after
         if at == end:
@@ -132,24 +73,24 @@ def _judge_segments(data: Any, paragraphs: Any, lines: Any, characters: int, lim
 def _most_segments(data: Any, offsets: Any) -> Any:
     most = 0
     for row in range(offsets.size - 1):
-        most = max(most, _count_newlines(data[offsets[row] : offsets[row + 1]]))
+        most = max(most, count(data[offsets[row] : offsets[row + 1]], NEWLINE))
     return most + 1
 
 
-@entry(void(BYTES, INTS, BYTES, boolean, _SHARES, int16[::1], float64[::1]))
+@entry(void(BYTES, INTS, BYTES, boolean, FLOATS, int16[::1], float64[::1]))
 def judge_segments(data: Any, offsets: Any, kinds: Any, bare: bool, limits: Any, codes: Any, values: Any) -> None:
     """Judge paragraphs and lines: code 0 is an empty text, 1 to 4 the limits in their order.
 
     Paragraphs are those of the text without the white space around it; so are the lines if `bare`.
     """
-    table = _new_table(_most_segments(data, offsets))
+    table = new_sightings(_most_segments(data, offsets))
     for row in range(offsets.size - 1):
         whole = offsets[row], offsets[row + 1]
         inner = strip(data, whole[0], whole[1], kinds)
         lines = inner if bare else whole
         codes[row], values[row] = 0, np.nan
         if lines[0] < lines[1]:
-            characters = _count_characters(data[whole[0] : whole[1]])
+            characters = count_characters(data, whole[0], whole[1])
             codes[row], values[row] = _judge_segments(data, inner, lines, characters, limits, table)
 
 
@@ -168,7 +109,7 @@ def _sum_words(hashes: Any, chars: Any, sums: Any) -> None:
         inverses[place] = inverse
         keys[place + 1] = keys[place] + hashes[place] * power
         lengths[place + 1] = lengths[place] + chars[place]
-        power *= _STEP
+        power *= FACTOR
         inverse *= _STEP_BACK
 
 
@@ -182,7 +123,7 @@ def _sum_bytes(data: Any, begin: int, starts: Any, ends: Any, sums: Any) -> None
         key = keys[place]
         for at in range(begin + starts[place], begin + ends[place]):
             key += (np.uint64(data[at]) + _ONE) * power
-            power *= _STEP
+            power *= FACTOR
             inverse *= _STEP_BACK
         keys[place + 1] = key
 
@@ -210,11 +151,11 @@ def _longest(sums: Any, grams: int, size: int) -> Any:
 @compiled
 def _top(sums: Any, grams: int, size: int, table: Any, counts: Any) -> Any:
     """The most frequent n-gram, of several the one seen first: where it begins and how often it comes."""
-    base, shift = _use(table, grams)
+    base, shift = begin_use(table, grams)
     top, most = 0, 1
     for place in range(grams):
         counts[place] = 0
-        first = _first_place(table, base, shift, _key(sums, place, size), place)
+        first = first_place(table, base, shift, _key(sums, place, size), place)
         counts[first] += 1
         if counts[first] > most or (counts[first] == most and first < top):
             top, most = first, counts[first]
@@ -243,10 +184,10 @@ def _judge_top(sums: Any, words: int, least: int, characters: int, limits: Any, 
 @compiled
 def _covered(sums: Any, grams: int, size: int, table: Any) -> Any:
     """The characters of all words that stand in an n-gram seen before."""
-    base, shift = _use(table, grams)
+    base, shift = begin_use(table, grams)
     covered, done = 0, 0
     for place in range(grams):
-        if _first_place(table, base, shift, _key(sums, place, size), place) < place:
+        if first_place(table, base, shift, _key(sums, place, size), place) < place:
             begin = max(place, done)
             done = place + size
             covered += _length(sums, begin, done - begin)
@@ -256,10 +197,10 @@ def _covered(sums: Any, grams: int, size: int, table: Any) -> Any:
 @compiled
 def _repeated(sums: Any, grams: int, size: int, table: Any) -> Any:
     """The characters of n-grams seen before: such a one is passed over whole, a new one by a word."""
-    base, shift = _use(table, grams)
+    base, shift = begin_use(table, grams)
     repeated, place = 0, 0
     while place < grams:
-        if _first_place(table, base, shift, _key(sums, place, size), place) < place:
+        if first_place(table, base, shift, _key(sums, place, size), place) < place:
             repeated += _length(sums, place, size)
             place += size
         else:
@@ -316,12 +257,12 @@ def judge_grams(
     """
     bounds, starts, ends, hashes, chars = words
     most = _most_words(bounds)
-    table, sums, counts = _new_table(most), _new_sums(most), np.zeros(most, np.int32)
+    table, sums, counts = new_sightings(most), _new_sums(most), np.zeros(most, np.int32)
     for row in range(offsets.size - 1):
         if codes[row] != _KEEP:
             continue
         begin, own = offsets[row], slice(bounds[row], bounds[row + 1])
-        length = _count_characters(data[begin : offsets[row + 1]])
+        length = count_characters(data, begin, offsets[row + 1])
         _sum_words(hashes[own], chars[own], sums)
         found, share = _judge_top(sums, hashes[own].size, 1 if joined else 2, length, tops, table, counts)
         if found == _KEEP and copies[0].size:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import int64, types, uint8, void
+from numba import int64, void
 
 from gristmill.core.compiled import compiled, entry
+from gristmill.core.kernels.lines import line_end
+from gristmill.core.kernels.types import BYTES, INTS
+from gristmill.core.kernels.utf8 import decode
 from gristmill.curate.characters import ALPHABETIC, DIGIT, KIND, SPACE
-from gristmill.curate.word_kernels import BYTES, INTS, decode
 
-_CHARACTERS = types.Array(uint8, 1, "C", readonly=True)
-_LINE_FEED, _HASH, _SLASH, _STAR, _MINUS, _QUOTE, _TICK = 0x0A, 0x23, 0x2F, 0x2A, 0x2D, 0x22, 0x27
+_HASH, _SLASH, _STAR, _MINUS, _QUOTE, _TICK = 0x23, 0x2F, 0x2A, 0x2D, 0x22, 0x27
 
 
 @compiled
@@ -67,20 +68,13 @@ def _count_line(data: Any, at: int, end: int, characters: Any) -> Any:
     return count, alphabetic, alphanumeric, first
 
 
-@compiled
-def _line_end(data: Any, at: int, end: int) -> Any:
-    while at < end and data[at] != _LINE_FEED:
-        at += 1
-    return at
-
-
-@entry(void(BYTES, INTS, _CHARACTERS, int64[:, ::1]))
+@entry(void(BYTES, INTS, BYTES, int64[:, ::1]))
 def count(data: Any, offsets: Any, characters: Any, counts: Any) -> None:
     """Fill a row of `counts` for each document, in the order of the fields of Statistics."""
     for row in range(counts.shape[0]):
         at, end, block = offsets[row], offsets[row + 1], 0
         while at < end:
-            stop = _line_end(data, at, end)
+            stop = line_end(data, at, end)
             size, alphabetic, alphanumeric, first = _count_line(data, at, stop, characters)
             counts[row, 0] += size + (stop < end)
             counts[row, 1] += alphabetic

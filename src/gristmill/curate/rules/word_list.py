@@ -84,7 +84,7 @@ def _hash_table(links: dict[int, int]) -> tuple[Any, Any]:
     from gristmill.curate.rules import matching_kernels as kernels
 
     size = 1 << (2 * len(links) + 1).bit_length()
-    keys, nodes = np.zeros(size, np.int64), np.zeros(size, np.int32)
+    keys, nodes = np.zeros(size, np.uint64), np.zeros(size, np.int32)
     kernels.fill(np.array(list(links), np.int64), np.array(list(links.values()), np.int64), keys, nodes)
     return keys, nodes
 

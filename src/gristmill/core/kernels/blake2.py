@@ -1,4 +1,4 @@
-"""BLAKE2b of stretches of bytes, compiled: 128 bits that nobody can make two texts share. Importing imports Numba.
+"""BLAKE2b of stretches of bytes, compiled: 128 bits that nobody can make two texts share.
 
 Whoever writes a text may choose it so that a fast hash equals that of another's text, and hashes decide here which of
 two texts goes. The digest is that of `hashlib.blake2b(data, digest_size=16)`.
@@ -12,6 +12,8 @@ import numpy as np
 from numba import types
 
 from gristmill.core.compiled import entry, leaf
+from gristmill.core.kernels.memory import uint64_at
+from gristmill.core.kernels.types import BYTES, INTS
 
 _IV = (
     np.uint64(0x6A09E667F3BCC908), np.uint64(0xBB67AE8584CAA73B), np.uint64(0x3C6EF372FE94F82B),
@@ -37,20 +39,6 @@ _SIGMA = np.array([
 _BLOCK = 128
 _ZERO, _ONES = np.uint64(0), np.uint64(0xFFFFFFFFFFFFFFFF)
 _1, _16, _24, _32, _40, _48, _63 = (np.uint64(n) for n in (1, 16, 24, 32, 40, 48, 63))
-_8, _56 = np.uint64(8), np.uint64(56)
-
-bytes_in = types.Array(types.uint8, 1, "C", readonly=True)
-ints_in = types.Array(types.int64, 1, "C", readonly=True)
-
-
-@leaf
-def _word(data: Any, at: int) -> Any:
-    """Eight bytes as a little-endian number: written out, so that the compiler makes it one load."""
-    i = np.uint64(at)
-    low = (np.uint64(data[i]) | np.uint64(data[i + _1]) << _8
-           | np.uint64(data[i + np.uint64(2)]) << _16 | np.uint64(data[i + np.uint64(3)]) << _24)  # fmt: skip
-    return (low | np.uint64(data[i + np.uint64(4)]) << _32 | np.uint64(data[i + np.uint64(5)]) << _40
-            | np.uint64(data[i + np.uint64(6)]) << _48 | np.uint64(data[i + np.uint64(7)]) << _56)  # fmt: skip
 
 
 @leaf
@@ -58,7 +46,7 @@ def _load(data: Any, at: int, end: int, words: Any) -> None:
     """The block at `at` as 16 words, zeros beyond `end`."""
     i = 0
     while i < 16 and at + 8 <= end:
-        words[i] = _word(data, at)
+        words[i] = uint64_at(data, at)
         i, at = i + 1, at + 8
     if i < 16:
         words[i:] = _ZERO
@@ -125,7 +113,7 @@ def digest(data: Any, begin: int, end: int, scratch: Any) -> Any:
     return np.int64(state[0]), np.int64(state[1])
 
 
-@entry(types.void(bytes_in, ints_in, types.int64[::1], types.int64[::1]))
+@entry(types.void(BYTES, INTS, types.int64[::1], types.int64[::1]))
 def digests(data: Any, offsets: Any, first: Any, second: Any) -> None:
     """The digest of each text, in halves."""
     scratch = np.empty(24, np.uint64)

@@ -1,4 +1,4 @@
-"""xxh3-64 of many stretches of memory in one call, compiled. Importing this module imports Numba (0.2 s).
+"""xxh3-64 of many stretches of memory in one call, compiled.
 
 The same numbers as the `xxhash` package gives (seed 0, XXH3's own secret), for what is longer than 240 bytes: shorter
 inputs have three other ways, and are left to the package. Eight 64-bit lanes take in 64 bytes at once; they are spelt
@@ -17,7 +17,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from gristmill.core.compiled import entry, leaf
-from gristmill.store.raw_memory import int64_at, prefetch
+from gristmill.core.kernels.memory import int64_at, prefetch
 
 LONGEST_SHORT = 240
 _STRIPE, _STRIPES = 64, 16

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from gristmill.core.compiled import compiled
+from gristmill.core.compiled import leaf
+from gristmill.core.kernels.utf8 import character_start, decode
 from gristmill.curate.characters import KIND, SPACE
-from gristmill.curate.word_kernels import decode
 
 
-@compiled
+@leaf
 def skip_spaces(data: Any, begin: int, end: int, characters: Any) -> Any:
     """The first byte from `begin` on that is no white space."""
     while begin < end:
@@ -20,15 +20,13 @@ def skip_spaces(data: Any, begin: int, end: int, characters: Any) -> Any:
     return begin
 
 
-@compiled
+@leaf
 def strip(data: Any, begin: int, end: int, characters: Any) -> Any:
     """The bounds of data[begin:end] without the white space around it: `str.strip`."""
     begin = skip_spaces(data, begin, end, characters)
     last = end
     while begin < end:
-        last -= 1
-        while data[last] & 0xC0 == 0x80:
-            last -= 1
+        last = character_start(data, last - 1)
         if characters[decode(data, last)[0]] & KIND != SPACE:
             break
         end = last

@@ -7,7 +7,7 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gristmill.store.xxh3_kernels import LONGEST_SHORT, first_other_sum
+from gristmill.core.kernels.xxh3 import LONGEST_SHORT, first_other_sum
 
 DATA = np.random.default_rng(0).integers(0, 256, 20_000, dtype=np.uint8)
 SPANS = st.tuples(st.integers(0, 99), st.integers(LONGEST_SHORT + 1, 5000))

@@ -1,0 +1,116 @@
+"""Raw memory: addresses, words that are not aligned, bytes looked for and copied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from gristmill.core.compiled import leaf
+
+_WORD = ir.IntType(64)
+
+
+def _pointer_to(typing_context: Any, address: Any, dtype: Any) -> Any:
+    """An integer address as a pointer to `dtype`."""
+    kind = types.CPointer(dtype.dtype)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], context.get_value_type(kind))
+
+    return kind(types.int64, dtype), generate
+
+
+def _word_at_address(typing_context: Any, address: Any) -> Any:
+    """A possibly unaligned int64: Megatron's arrays follow a header of 34 bytes."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load(builder.inttoptr(arguments[0], _WORD.as_pointer()), align=1)
+
+    return types.int64(types.int64), generate
+
+
+def _place(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Where the word at `position` of a byte array lies."""
+    array = context.make_array(signature.args[0])(context, builder, arguments[0])
+    return builder.bitcast(cgutils.pointer_add(builder, array.data, arguments[1]), _WORD.as_pointer())
+
+
+def _word_at_position(typing_context: Any, data: Any, position: Any) -> Any:
+    """The eight bytes at `position` of a byte array as one little-endian number."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load(_place(context, builder, signature, arguments), align=1)
+
+    return types.uint64(data, types.int64), generate
+
+
+def _word_to_position(typing_context: Any, data: Any, position: Any, word: Any) -> Any:
+    """Eight bytes written at `position` of a byte array."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.store(arguments[2], _place(context, builder, signature, arguments), align=1)
+        return context.get_dummy_value()
+
+    return types.void(data, types.int64, types.uint64), generate
+
+
+def _prefetch_line(typing_context: Any, address: Any) -> Any:
+    """Ask for the cache line at an address, without waiting for it."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        instruction = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        read, keep, data = word(0), word(3), word(1)
+        builder.call(instruction, [builder.inttoptr(arguments[0], byte), read, keep, data])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
+def _low_zeros(typing_context: Any, number: Any) -> Any:
+    """How many low bits are 0: 64 of the number 0."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], context.get_constant(types.boolean, False))
+
+    return types.int64(types.uint64), generate
+
+
+pointer: Any = intrinsic(_pointer_to)
+int64_at: Any = intrinsic(_word_at_address)
+uint64_at: Any = intrinsic(_word_at_position)
+put_uint64: Any = intrinsic(_word_to_position)
+prefetch: Any = intrinsic(_prefetch_line)
+trailing_zeros: Any = intrinsic(_low_zeros)
+
+
+@leaf
+def copy(data: Any, begin: int, end: int, out: Any, at: int) -> Any:
+    """Write data[begin:end] at out[at:]; the place after it."""
+    for i in range(end - begin):
+        out[np.uint64(at + i)] = data[np.uint64(begin + i)]
+    return at + end - begin
+
+
+@leaf
+def holds(values: Any, wanted: Any) -> Any:
+    """Whether any of the values is the wanted one: all are looked at, by vector instructions."""
+    found = False
+    for i in range(values.size):
+        found |= values[i] == wanted
+    return found
+
+
+@leaf
+def count(values: Any, wanted: Any) -> Any:
+    """How many of the values are the wanted one."""
+    found = 0
+    for i in range(values.size):
+        found += values[i] == wanted
+    return found

@@ -1,0 +1,71 @@
+"""Characters of valid UTF-8."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gristmill.core.compiled import leaf
+
+
+@leaf
+def decode(data: Any, position: int) -> Any:
+    """The character at `position`, and its length in bytes."""
+    lead: Any = np.int64(data[position])
+    if lead < 0x80:
+        return lead, 1
+    if lead < 0xE0:
+        return ((lead & 0x1F) << 6) | (data[position + 1] & 0x3F), 2
+    rest = ((np.int64(data[position + 1]) & 0x3F) << 6) | (data[position + 2] & 0x3F)
+    if lead < 0xF0:
+        return ((lead & 0x0F) << 12) | rest, 3
+    return ((lead & 0x07) << 18) | (rest << 6) | (data[position + 3] & 0x3F), 4
+
+
+@leaf
+def encode(code: int, out: Any, at: int) -> Any:
+    """Write a character at out[at:]; the place after it."""
+    if code < 0x80:
+        out[at] = code
+        return at + 1
+    if code < 0x800:
+        out[at], out[at + 1] = 0xC0 | code >> 6, 0x80 | code & 0x3F
+        return at + 2
+    if code < 0x10000:
+        out[at], out[at + 1], out[at + 2] = 0xE0 | code >> 12, 0x80 | code >> 6 & 0x3F, 0x80 | code & 0x3F
+        return at + 3
+    out[at], out[at + 1] = 0xF0 | code >> 18, 0x80 | code >> 12 & 0x3F
+    out[at + 2], out[at + 3] = 0x80 | code >> 6 & 0x3F, 0x80 | code & 0x3F
+    return at + 4
+
+
+@leaf
+def begins(byte: Any) -> Any:
+    """Whether a character begins with this byte: the other bytes of one have the bits 10 in front."""
+    return byte & 0xC0 != 0x80
+
+
+@leaf
+def count_characters(data: Any, begin: int, end: int) -> Any:
+    """How many characters begin in data[begin:end]."""
+    count = 0
+    for at in range(begin, end):
+        count += begins(data[np.uint64(at)])
+    return count
+
+
+@leaf
+def character_start(data: Any, at: int) -> Any:
+    """Where the character begins that the byte at `at` is part of."""
+    while not begins(data[at]):
+        at -= 1
+    return at
+
+
+@leaf
+def next_start(data: Any, at: int, end: int) -> Any:
+    """The first place from `at` on where a character begins, `end` if there is none."""
+    while at < end and not begins(data[at]):
+        at += 1
+    return at

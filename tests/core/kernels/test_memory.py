@@ -1,0 +1,85 @@
+"""Words of memory, and bytes copied and looked for, against slices of Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numba import carray, types
+
+from gristmill.core.compiled import entry
+from gristmill.core.kernels.memory import (
+    copy,
+    count,
+    holds,
+    int64_at,
+    pointer,
+    prefetch,
+    put_uint64,
+    trailing_zeros,
+    uint64_at,
+)
+from gristmill.core.kernels.types import BYTES
+
+
+@entry(types.Tuple((types.int64, types.uint64, types.uint16))(BYTES, types.int64))
+def _loaded(data: Any, at: int) -> Any:
+    address = data.ctypes.data + at
+    prefetch(address)
+    return int64_at(address), uint64_at(data, at), carray(pointer(address, np.uint16), (1,))[0]
+
+
+@entry(types.void(types.uint8[::1], types.int64, types.uint64))
+def _put(out: Any, at: int, word: Any) -> None:
+    put_uint64(out, at, word)
+
+
+@entry(types.int64(types.uint64))
+def _zeros(number: Any) -> Any:
+    return trailing_zeros(number)
+
+
+@entry(types.int64(BYTES, types.int64, types.int64, types.uint8[::1], types.int64))
+def _copied(data: Any, begin: int, end: int, out: Any, at: int) -> Any:
+    return copy(data, begin, end, out, at)
+
+
+@entry(types.Tuple((types.boolean, types.int64))(BYTES, types.uint8))
+def _looked(data: Any, wanted: Any) -> Any:
+    return holds(data, wanted), count(data, wanted)
+
+
+@settings(deadline=None)  # the first case compiles
+@given(st.binary(min_size=8, max_size=24), st.data())
+def test_words_are_little_endian_wherever_they_begin(data: bytes, draw: st.DataObject) -> None:
+    at = draw.draw(st.integers(0, len(data) - 8))
+    word = data[at : at + 8]
+    kept = np.frombuffer(data, np.uint8)
+    expected = int.from_bytes(word, "little", signed=True), int.from_bytes(word, "little")
+    assert _loaded(kept, at) == (*expected, int.from_bytes(word[:2], "little"))
+    out = np.zeros(len(data), np.uint8)
+    _put(out, at, np.uint64(int.from_bytes(word, "little")))
+    assert out.tobytes() == bytes(at) + word + bytes(len(data) - at - 8)
+
+
+def test_trailing_zeros_are_counted_and_those_of_zero_are_64() -> None:
+    assert [_zeros(np.uint64(number)) for number in (0, 1, 8, 1 << 63, 12)] == [64, 0, 3, 63, 2]
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=40), st.integers(0, 40), st.integers(0, 40), st.integers(0, 3))
+def test_a_stretch_is_copied_and_nothing_else_is_written(data: bytes, first: int, last: int, at: int) -> None:
+    begin, end = sorted((min(first, len(data)), min(last, len(data))))
+    out = np.full(44, 7, np.uint8)
+    assert _copied(np.frombuffer(data, np.uint8), begin, end, out, at) == at + end - begin
+    expected = bytes([7]) * at + data[begin:end]
+    assert out.tobytes() == expected.ljust(44, bytes([7]))
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=40), st.integers(0, 255))
+def test_values_are_found_and_counted(data: bytes, wanted: int) -> None:
+    for byte in {wanted, *data[:3]}:
+        assert _looked(np.frombuffer(data, np.uint8), byte) == (byte in data, data.count(byte))
