@@ -113,6 +113,7 @@ def _add_source_options(parser: argparse._ArgumentGroup) -> None:
 
 
 def _add_run_options(parser: argparse._ArgumentGroup) -> None:
+    parser.add_argument("--engine", metavar="NAME", help="Work there: local, which is this machine, by default.")
     parser.add_argument(
         "--workers", type=number(Positive), metavar="N", help="Work in so many processes; as many as cores by default."
     )
@@ -181,7 +182,7 @@ def _look_ahead(recipe: Recipe, chosen: argparse.Namespace) -> None:
 def _run_options(chosen: argparse.Namespace) -> RunOptions:
     from gristmill.run import RunOptions
 
-    names = ("workers", "memory", "work", "save_index")
+    names = ("engine", "workers", "memory", "work", "save_index")
     given = {name: getattr(chosen, name) for name in names if getattr(chosen, name) is not None}
     return RunOptions(keep_dropped=chosen.keep_dropped, **given)
 

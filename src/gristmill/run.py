@@ -9,17 +9,20 @@ import tempfile
 import time
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gristmill.core.arguments import PathLike, as_flag, as_text, as_whole
+from gristmill.core.arguments import PathLike, as_choice, as_flag, as_text, as_whole, refuse
 from gristmill.core.errors import ConfigError, SourceError
 from gristmill.core.options import as_options
 from gristmill.core.progress import Progress, Shown, shown
 from gristmill.core.seal import sealed
 from gristmill.core.sizes import parse_size
 from gristmill.core.version import version
+from gristmill.engine import ENGINES, make_engine
+from gristmill.engine.base import Engine
 from gristmill.order.plan import Plan
 from gristmill.order.plan_json import read_plan
 from gristmill.places.door import as_path, as_paths, place_at
@@ -34,7 +37,6 @@ from gristmill.store.opening import TOKENIZER, open_store
 from gristmill.store.reader import Store
 
 if TYPE_CHECKING:
-    from gristmill.engine.base import Engine
     from gristmill.stages.pipeline import Pipeline
     from gristmill.store.importing import ImportReport, Paths
     from gristmill.tokenize.tokenizer import Tokenizer
@@ -49,10 +51,11 @@ _LEAST_MEMORY = "256MB"
 class RunOptions:
     """Where and how a recipe is run; none of it changes a byte of the store.
 
-    `workers` processes (as many as the machine has cores unless given). `memory` for the whole run: queries take half
-    of it and then spill to disk, the rest is for workers (0.5 to 1 GB each). `work` a folder that is kept and used
-    again; without it one in the store, removed at the end. `keep_dropped` puts the texts of dropped documents into
-    `dropped.parquet`. `save_index` a new folder for what later runs need to find near duplicates of this one's texts.
+    `engine` a name of `gristmill.engine.ENGINES`: `local`, this machine. `workers` processes (as many as the machine
+    has cores unless given). `memory` for the whole run: queries take half of it and then spill to disk, the rest is for
+    workers (0.5 to 1 GB each). `work` a folder that is kept and used again; without it one in the store, removed at the
+    end. `keep_dropped` puts the texts of dropped documents into `dropped.parquet`. `save_index` a new folder for what
+    later runs need to find near duplicates of this one's texts.
     """
 
     workers: int | None = None
@@ -60,8 +63,10 @@ class RunOptions:
     work: str | None = None
     keep_dropped: bool = False
     save_index: str | None = None
+    engine: str = "local"
 
     def __post_init__(self) -> None:
+        as_choice("engine", self.engine, tuple(ENGINES))
         if self.workers is not None:
             as_whole("workers", self.workers)
         if parse_size(self.memory, "memory") < parse_size(_LEAST_MEMORY, "memory"):
@@ -81,19 +86,31 @@ def prepare(
     overwrite: bool = False,
     progress: Shown = None,
     options: RunOptions | Mapping[str, Any] | None = None,
+    engine: Engine | str | None = None,
 ) -> Manifest:
     """Raw text to a store: read, clean, filter, dedup, tokenise, split, shard; the manifest is written last.
 
     `recipe` is a Recipe, a dict with the keys of its YAML file, or the path of that file. A run that was cut short goes
-    on from its last finished unit when it is called again. progress=False shows no bar and no notes.
+    on from its last finished unit when it is called again. progress=False shows no bar and no notes. `engine`, in place
+    of that of the options, is a name or an engine of your own, which stays open.
     """
     made, chosen = as_recipe(recipe), as_options(RunOptions, options)
-    overwrite = as_flag("overwrite", overwrite)
+    overwrite, given = as_flag("overwrite", overwrite), _as_engine(chosen.engine if engine is None else engine)
     with shown(progress) as told:
-        return _prepare(made, overwrite, told, chosen)
+        return _prepare(made, overwrite, told, chosen, given)
 
 
-def _prepare(recipe: Recipe, overwrite: bool, progress: Progress, options: RunOptions) -> Manifest:
+def _as_engine(engine: Any) -> Engine | str:
+    if isinstance(engine, Engine):
+        return engine
+    if not isinstance(engine, str):
+        raise refuse(
+            "engine", "the name of an engine, or an object that maps and queries as gristmill.engine says", engine
+        )
+    return as_choice("engine", engine, tuple(ENGINES))
+
+
+def _prepare(recipe: Recipe, overwrite: bool, progress: Progress, options: RunOptions, given: Engine | str) -> Manifest:
     from gristmill.curate.chain import Curation
     from gristmill.stages.folders import RunFolders
     from gristmill.stages.readiness import check_ready
@@ -107,8 +124,7 @@ def _prepare(recipe: Recipe, overwrite: bool, progress: Progress, options: RunOp
     files = _inputs(root, recipe, progress)
     units = cut_units(files, {source.name: source.layout for source in recipe.sources})
     began = time.time()
-    engine = _make_engine(options, units, Path(options.work or root / WORK) / "spill")
-    try:
+    with _opened(given, options, units, Path(options.work or root / WORK) / "spill") as engine:
         engine.start(Curation(recipe.clean, tuple(recipe.filters)).warm)
         tokenizer = load_tokenizer(recipe.tokenizer, eos=recipe.eos)
         if tokenizer.note:
@@ -117,22 +133,24 @@ def _prepare(recipe: Recipe, overwrite: bool, progress: Progress, options: RunOp
             manifest = _Preparation(making, recipe, tokenizer, progress, options).run(files, units, engine)
             _write_run_json(root, began, options)
             making.finish(manifest)
-    finally:
-        engine.close()
     return manifest
 
 
-def _make_engine(options: RunOptions, units: Sequence[Unit], scratch: Path) -> Engine:
-    """Processes where they pay: a small input is done before they have started."""
-    from gristmill.engine.inline import InlineEngine
-    from gristmill.engine.local import LocalEngine
-
-    memory = parse_size(options.memory, "memory") // 2
-    workers = _worker_count(options, units)
-    return LocalEngine(workers, memory, scratch) if workers > 1 else InlineEngine(memory, scratch)
+@contextmanager
+def _opened(engine: Engine | str, options: RunOptions, units: Sequence[Unit], scratch: Path) -> Iterator[Engine]:
+    """The engine of a run. One that a caller brought is the caller's to close."""
+    if not isinstance(engine, str):
+        yield engine
+        return
+    made = make_engine(engine, _worker_count(options, units), parse_size(options.memory, "memory") // 2, scratch)
+    try:
+        yield made
+    finally:
+        made.close()
 
 
 def _worker_count(options: RunOptions, units: Sequence[Unit]) -> int:
+    """Processes where they pay: a small input is done before they have started."""
     if options.workers is None and sum(unit.size for unit in units) < _SMALL_INPUT:
         return 1
     return max(min(options.workers or os.cpu_count() or 1, len(units)), 1)

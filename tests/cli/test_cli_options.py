@@ -7,10 +7,10 @@ import argparse
 from gristmill.cli import build_parser
 
 FROZEN = {
-    "prepare": "INPUT --compression --dedup --documents --dry-run --encoding --eos --fields --id-field --input-files "
-    "--json --keep-dropped --memory --no-dedup --no-normalize --on-error --out --out-dir --overwrite --pack --recipe "
-    "--sample --save-index --seed --shuffle --text-field --tokenization --tokenizer --tokens-per-shard --val-fraction "
-    "--work --workers",
+    "prepare": "INPUT --compression --dedup --documents --dry-run --encoding --engine --eos --fields --id-field "
+    "--input-files --json --keep-dropped --memory --no-dedup --no-normalize --on-error --out --out-dir "
+    "--overwrite --pack --recipe --sample --save-index --seed --shuffle --text-field --tokenization "
+    "--tokenizer --tokens-per-shard --val-fraction --work --workers",
     "init": "FILE --json --overwrite",
     "train-tokenizer": "INPUT --json --limit --out --overwrite --text-field --vocab-size",
     "inspect": "PATH --doc --dtype --eos --json --plan --step --until",

@@ -10,6 +10,7 @@ import pytest
 
 import gristmill as gm
 from gristmill.core.progress import Quiet
+from gristmill.engine.inline import InlineEngine
 
 
 @pytest.fixture
@@ -92,3 +93,21 @@ def test_what_comes_back_is_short_to_print(recipe: dict[str, Any]) -> None:
         r"Manifest\(train [\d,]+ tokens in \d+ documents; val [\d,]+ tokens in \d+ documents; byte, uint16\)", shown
     )
     assert shown in manifest._repr_html_() and "<td>train</td>" in manifest._repr_html_()
+
+
+def test_an_engine_is_chosen_by_name_or_handed_in_and_the_bytes_are_the_same(
+    recipe: dict[str, Any], tmp_path: Path
+) -> None:
+    class Own(InlineEngine):
+        closed = False
+
+        def close(self) -> None:
+            self.closed = True
+
+    own = Own(1 << 28, tmp_path / "scratch")
+    made = [gm.prepare(recipe, options={"engine": "local"}), gm.prepare(recipe, overwrite=True, engine=own)]
+    assert made[0].fingerprint == made[1].fingerprint and not own.closed
+    with pytest.raises(gm.ConfigError, match=r"engine 'locale' is not known \(did you mean 'local'"):
+        gm.prepare(recipe, engine="locale")
+    with pytest.raises(gm.ConfigError, match=r"engine 'sparks' is not known"):
+        gm.RunOptions(engine="sparks")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 P = TypeVar("P")
 R = TypeVar("R")
 
 
+@runtime_checkable
 class Engine(Protocol):
     """Runs narrow work by `map` and wide work by `query`.
 

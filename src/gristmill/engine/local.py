@@ -15,8 +15,14 @@ from typing import Any
 
 from gristmill.core.errors import EngineError
 from gristmill.core.watched import end_with
-from gristmill.engine.base import P, R
+from gristmill.engine.base import Engine, P, R
 from gristmill.engine.duck import Duck
+from gristmill.engine.inline import InlineEngine
+
+
+def local_engine(workers: int, memory: int, scratch: Path) -> Engine:
+    """This machine: processes, or, where one worker is enough, none."""
+    return LocalEngine(workers, memory, scratch) if workers > 1 else InlineEngine(memory, scratch)
 
 
 class LocalEngine:
