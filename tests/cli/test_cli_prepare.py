@@ -212,6 +212,13 @@ def test_fields_are_carried_into_the_documents_table(call: Command, tmp_path: Pa
     assert found == [("u", "3"), (None, None)]
 
 
+def test_a_field_that_no_document_of_a_source_has_is_told(call: Command, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "a", "url": "u"}\n{"text": "b"}\n')
+    options = ("--tokenizer", "byte", "--val-fraction", 0, "--fields", "url,ulr")
+    said = call("prepare", tmp_path / "a.jsonl", "--out", tmp_path / "out", *options).said
+    assert "No document of the source 'text' has the field 'ulr'" in said and "'url'" not in said
+
+
 # Options that change no byte
 
 

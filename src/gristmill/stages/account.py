@@ -52,6 +52,7 @@ class Funnel:
         self._damaged: list[tuple[int, str]] = []
         self.empty: list[str] = []
         self.ignored = 0
+        self._carried: dict[tuple[str, str], int] = {}
 
     def add(self, source: str, facts: Facts) -> None:
         """The figures of one job."""
@@ -69,6 +70,8 @@ class Funnel:
         self.ignored += facts.get("ignored", 0)
         self._damaged += [(count, first) for count, first in facts.get("damaged", {}).values()]
         self.empty += facts.get("empty", [])
+        for name, documents in facts.get("carried", {}).items():
+            self._carried[source, name] = self._carried.get((source, name), 0) + documents
 
     def _step(self, step: str, source: str) -> _Step:
         return self._steps.setdefault(step, {}).setdefault(source, _Step())
@@ -97,6 +100,8 @@ class Funnel:
             found.append(f"Of the {files:,} input files {len(self.empty):,} hold nothing (0 bytes): {names}.")
         if self.ignored:
             found.append(f"{self.ignored:,} members of tar files hold no text and were left out.")
+        found += [f"No document of the source {source!r} has the field {name!r}: it is carried as empty."
+                  for (source, name), documents in self._carried.items() if not documents]  # fmt: skip
         return found
 
     def end(self, parts: Sequence[Mapping[str, Any]], ends: Sequence[Mapping[str, Any]]) -> None:

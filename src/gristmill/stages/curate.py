@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -51,6 +52,7 @@ class CurateJob(UnitJob):
 
     def __call__(self) -> Facts:
         ledger, at = Ledger(), first_doc(self.number)
+        carried = Counter(dict.fromkeys(self.format.fields, 0))
         with (
             table_writer(self.outputs[0], document_schema(self.fields)) as kept,
             table_writer(self.outputs[1], dropped_schema()) as dropped,
@@ -59,12 +61,14 @@ class CurateJob(UnitJob):
             for batch in read_unit(self.unit, self.format, mishaps):
                 passed = self.curation.run(batch, at, ledger, kept.schema, self.keep_key)
                 at += len(batch)
+                carried.update({name: batch.column(name).is_valid().sum().as_py() for name in self.format.fields
+                                if name in batch.schema.names})  # fmt: skip
                 kept.write_batch(passed.kept)
                 for table in passed.dropped:
                     dropped.write_table(table)
             mishaps.flush()
         return {**ledger.facts, "unreadable": mishaps.skipped, "damaged": mishaps.by_file, "empty": mishaps.empty,
-                "ignored": mishaps.ignored.total()}  # fmt: skip
+                "ignored": mishaps.ignored.total(), "carried": carried}  # fmt: skip
 
 
 def inputs_fingerprint(unit: Unit) -> str:
