@@ -22,8 +22,9 @@ def add_inspect(commands: Any) -> None:
         "data/corpus", "data/corpus --doc web/a.jsonl:12", "plan.json --step 48211", "checkpoint.json --plan plan.json",
     )  # fmt: skip
     parser.add_argument(
-        "path", metavar="PATH", help="A store's folder or one of its splits, a token file, or the JSON of a plan or "
-        "a checkpoint."
+        "path", metavar="PATH",
+        help="A store's folder or one of its splits, a token file or several ('t-{00..15}.bin'), or the JSON of a plan "
+        "or a checkpoint.",
     )  # fmt: skip
     parser.add_argument("--doc", metavar="ID", help="Show a document: where a store has it, or when a plan serves it.")
     parser.add_argument(
@@ -38,16 +39,26 @@ def add_inspect(commands: Any) -> None:
 
 def _run_inspect(chosen: argparse.Namespace) -> None:
     from gristmill.show.asking import refuse_options
-    from gristmill.show.document import show_document
     from gristmill.show.plan import show_json_file
+    from gristmill.show.store import show_tokens
+    from gristmill.store.opening import named_paths, open_store
+
+    path, *others = named_paths(chosen.path)
+    if others:
+        refuse_options(chosen, "several token files", ("dtype", "eos"))
+        show_tokens(open_store(chosen.path, chosen.dtype, chosen.eos), chosen.json)
+    elif existing(str(path)).suffix == ".json" and path.name != "manifest.json" and path.is_file():
+        show_json_file(path, chosen)
+    else:
+        _show_store(path.parent if path.name == "manifest.json" else path, chosen)
+
+
+def _show_store(path: Path, chosen: argparse.Namespace) -> None:
+    from gristmill.show.asking import refuse_options
+    from gristmill.show.document import show_document
     from gristmill.show.store import show_store, show_tokens
     from gristmill.store.opening import is_sharded_bin, open_store
 
-    path = existing(chosen.path)
-    if path.suffix == ".json" and path.name != "manifest.json" and path.is_file():
-        show_json_file(path, chosen)
-        return
-    path = path.parent if path.name == "manifest.json" else path
     own = path.is_dir() and not is_sharded_bin(path)
     refuse_options(chosen, "a store" if own else "no plan", ("doc",) if own else ("doc", "dtype", "eos"))
     if chosen.doc is not None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import gristmill as gm
@@ -95,6 +96,15 @@ def test_a_bare_file_is_shown_with_its_dtype(call: Command, bare: Path) -> None:
     assert call("inspect", bare, "--dtype", "uint16", "--eos", 256, "--json").json["documents"] == 60
     found = call("inspect", bare, "--dtype", "uint16", "--eos", 256, "--doc", "part-0:5", "--json").json
     assert found[0]["number"] == 5
+
+
+def test_files_named_by_braces_are_shown_as_one_store(call: Command, tmp_path: Path) -> None:
+    for i in range(3):
+        np.arange(10, dtype=np.uint16).tofile(tmp_path / f"t-{i}.bin")
+    found = call("inspect", tmp_path / "t-{0..2}.bin", "--dtype", "uint16", "--json").json
+    assert (found["shards"], found["tokens"]) == (3, 30)
+    assert "t-3.bin" in call("inspect", tmp_path / "t-{0..3}.bin", "--dtype", "uint16", code=2).said
+    assert "--doc" in call("inspect", tmp_path / "t-{0..2}.bin", "--doc", "a", code=2).said
 
 
 def test_wide_values_are_whole_where_nobody_watches(gristmill: Command, store: Path) -> None:
