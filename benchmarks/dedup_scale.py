@@ -128,7 +128,7 @@ def narrow(unit: Unit) -> int:
     for batch in pq.ParquetFile(unit.near.texts).iter_batches(BATCH):
         documents = Documents(batch)
         hashes.append(hashed(documents))
-        signatures.append(sign(documents, Near(), {}))
+        signatures.append(sign(batch, Near(), {}))
         size += int(documents.offsets[-1] - documents.offsets[0])
     pq.write_table(pa.Table.from_batches(hashes), unit.hashes, compression="none")
     pq.write_table(pa.Table.from_batches(signatures), unit.near.signatures, compression="none", use_dictionary=False)

@@ -83,7 +83,7 @@ def _run(case: str) -> Callable[[pa.RecordBatch], Any]:
     if case in SIGNATURES:
         bands, rows = SIGNATURES[case]
         near = Near(permutations=bands * rows, bands=bands, rows=rows, ngram=NGRAM)
-        return lambda batch: sign(start_documents(batch, 0), near, {"text": 0})
+        return lambda batch: sign(start_documents(batch, 0).batch, near, {"text": 0})
     tokenizer = load_tokenizer("gpt2")
     return lambda batch: encode_batch(batch, tokenizer)
 

@@ -46,11 +46,9 @@ class Curation:
         """The names behind the bits of `edits`."""
         return [CLEAN, *(rule.name for rule in self.rules)]
 
-    def run(
-        self, batch: pa.RecordBatch, first: int, ledger: Ledger, schema: pa.Schema, keep_key: int | None = None
-    ) -> Passed:
-        """A batch as it was read, its documents numbered from `first`, through all steps to rows of `schema`."""
-        return passed(self.curate(start_documents(batch, first), ledger), ledger, schema, keep_key)
+    def run(self, batch: pa.RecordBatch, first: int, ledger: Ledger) -> Passed:
+        """A batch as it was read, its documents numbered from `first`, through all steps."""
+        return passed(self.curate(start_documents(batch, first), ledger), ledger)
 
     def curate(self, documents: Documents, ledger: Ledger) -> Documents:
         """Documents cleaned, and those that no rule dropped; what happened to the others is in the ledger."""

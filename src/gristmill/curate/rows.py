@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,16 +24,6 @@ class Passed:
     dropped: list[pa.Table]
 
 
-def document_schema(fields: Sequence[str]) -> pa.Schema:
-    """Documents between stages. `hash_*` are the halves of the text's digest, `edits` a bit for each step."""
-    import pyarrow as pa
-
-    numbers = ("row", "id_hash", "bytes", "content_hash", "hash_hi", "hash_lo", "keep_key")
-    names = [("doc", pa.int64()), *((name, pa.string()) for name in ("id", "source", "path")),
-             *((name, pa.int64()) for name in numbers), ("edits", pa.int64()), ("text", pa.large_string())]  # fmt: skip
-    return pa.schema([*names, *((name, pa.string()) for name in fields)])
-
-
 def start_documents(batch: pa.RecordBatch, first: int) -> Documents:
     """A batch as it was read, numbered from `first`, with no step's mark on it yet."""
     import pyarrow as pa
@@ -43,17 +32,13 @@ def start_documents(batch: pa.RecordBatch, first: int) -> Documents:
     return Documents(batch.add_column(0, "doc", pa.array(numbers)).append_column("edits", pa.array(marks)))
 
 
-def passed(documents: Documents, ledger: Ledger, schema: pa.Schema, keep_key: int | None = None) -> Passed:
-    """What is left, with size and hashes of the text as it is now, and a keep key if given; and what has left."""
+def passed(documents: Documents, ledger: Ledger) -> Passed:
+    """What is left, with size and hashes of each text as it is now; and what has left."""
     import pyarrow as pa
 
+    batch = documents.batch
     high, low = text_digests(documents)
-    ids = hash_ids(documents.batch.column("id").to_pylist()).view(np.int64)
-    made: dict[str, Any] = {"id_hash": ids, "bytes": np.diff(documents.offsets), "hash_hi": high, "hash_lo": low,
-                            "content_hash": content_hashes(documents)}  # fmt: skip
-    if keep_key is not None:
-        made["keep_key"] = np.full(len(documents), keep_key)
-    have = {**{name: documents.batch.column(name) for name in documents.batch.schema.names}, **made}
-    columns = [have.get(field.name, pa.nulls(len(documents), field.type)) for field in schema]
-    kept = pa.RecordBatch.from_arrays([pa.array(column) for column in columns], schema=schema)
-    return Passed(kept, ledger.take_dropped())
+    made = {"id_hash": hash_ids(batch.column("id").to_pylist()).view(np.int64), "bytes": np.diff(documents.offsets),
+            "content_hash": content_hashes(documents), "hash_hi": high, "hash_lo": low}  # fmt: skip
+    columns = {**dict(zip(batch.schema.names, batch.columns, strict=True)), **made}
+    return Passed(pa.record_batch(columns), ledger.take_dropped())

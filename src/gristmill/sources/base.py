@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 from gristmill.core.errors import ConfigError, SourceError, did_you_mean
 from gristmill.places.patterns import expand_names, refuse_missing
@@ -165,6 +166,12 @@ class Mishaps:
             self._waiting.append(Mishap(file, id or f"{file.source}/{file.name}", row, what))
             if len(self._waiting) >= _WAITING:
                 self.flush()
+
+    def finish(self) -> dict[str, Any]:
+        """Hand over what is still waiting; all that was found, as a JSON value."""
+        self.flush()
+        return {"unreadable": self.skipped, "damaged": self.by_file, "empty": self.empty,
+                "ignored": self.ignored.total()}  # fmt: skip
 
     def flush(self) -> None:
         """Hand over what is still waiting."""

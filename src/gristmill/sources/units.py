@@ -95,7 +95,7 @@ def read_unit(unit: Unit, format: Format, mishaps: Mishaps) -> Iterator[pa.Recor
     (string; null where a document lacks it). Of equal ids inside a unit all but the first are mishaps.
     """
     seen: set[str] = set()
-    return rebatch(batch for part in unit.parts for batch in _read(part, format, seen, mishaps))
+    yield from rebatch(batch for part in unit.parts for batch in _read(part, format, seen, mishaps))
 
 
 def read_part(part: Part, format: Format, mishaps: Mishaps) -> Iterator[pa.RecordBatch]:

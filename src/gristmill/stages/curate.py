@@ -8,14 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from gristmill.core.hashing import fingerprint
 from gristmill.core.options import content
 from gristmill.curate.chain import Curation
 from gristmill.curate.ledger import Ledger, dropped_schema
-from gristmill.curate.rows import document_schema
 from gristmill.sources.base import Format, Mishap, Mishaps
 from gristmill.sources.units import Unit, read_unit
-from gristmill.stages.tables import table_writer
+from gristmill.stages.tables import document_schema, fitted, pass_writers
 from gristmill.stages.work import Facts, UnitJob, first_doc
 
 if TYPE_CHECKING:
@@ -53,22 +54,21 @@ class CurateJob(UnitJob):
     def __call__(self) -> Facts:
         ledger, at = Ledger(), first_doc(self.number)
         carried = Counter(dict.fromkeys(self.format.fields, 0))
-        with (
-            table_writer(self.outputs[0], document_schema(self.fields)) as kept,
-            table_writer(self.outputs[1], dropped_schema()) as dropped,
-        ):
+        with pass_writers(self.outputs, document_schema(self.fields)) as (kept, dropped):
             mishaps = Mishaps(self.on_error, lambda found: dropped.write_table(unreadable_rows(found)))
             for batch in read_unit(self.unit, self.format, mishaps):
-                passed = self.curation.run(batch, at, ledger, kept.schema, self.keep_key)
+                passed = self.curation.run(batch, at, ledger)
                 at += len(batch)
-                carried.update({name: batch.column(name).is_valid().sum().as_py() for name in self.format.fields
-                                if name in batch.schema.names})  # fmt: skip
-                kept.write_batch(passed.kept)
+                carried.update({name: len(batch) - batch.column(name).null_count for name in self.format.fields})
+                kept.write_batch(fitted(self._keyed(passed.kept), kept.schema))
                 for table in passed.dropped:
                     dropped.write_table(table)
-            mishaps.flush()
-        return {**ledger.facts, "unreadable": mishaps.skipped, "damaged": mishaps.by_file, "empty": mishaps.empty,
-                "ignored": mishaps.ignored.total(), "carried": carried}  # fmt: skip
+            return {**ledger.facts, **mishaps.finish(), "carried": carried}
+
+    def _keyed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        import pyarrow as pa
+
+        return batch.append_column("keep_key", pa.array(np.full(len(batch), self.keep_key)))
 
 
 def inputs_fingerprint(unit: Unit) -> str:

@@ -10,10 +10,9 @@ from typing import Any, ClassVar
 from gristmill.core.options import content
 from gristmill.curate.dedup.lines import Lines, line_hashes, removals_of, trim, write_line_hashes
 from gristmill.curate.documents import Documents
-from gristmill.curate.ledger import Ledger, dropped_schema
-from gristmill.curate.rows import document_schema
+from gristmill.curate.ledger import Ledger
 from gristmill.stages.drops import Drops
-from gristmill.stages.tables import batches_of, table_writer
+from gristmill.stages.tables import batches_of, document_schema, fitted, pass_writers
 from gristmill.stages.work import Facts, UnitJob
 
 
@@ -58,13 +57,10 @@ class TrimJob(UnitJob):
         ledger = Ledger()
         drops = [drops.of_unit(self.number) for drops in self.drops]
         removals = removals_of(self.number, self.repeated)
-        with (
-            table_writer(self.outputs[0], document_schema(self.fields)) as kept,
-            table_writer(self.outputs[1], dropped_schema()) as dropped,
-        ):
+        with pass_writers(self.outputs, document_schema(self.fields)) as (kept, dropped):
             for batch in batches_of(self.texts):
                 passed = trim(batch, drops, removals, self.lines, self.bit, ledger)
-                kept.write_batch(passed.kept)
+                kept.write_batch(fitted(passed.kept, kept.schema))
                 for table in passed.dropped:
                     dropped.write_table(table)
         return ledger.facts

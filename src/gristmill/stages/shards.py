@@ -13,10 +13,9 @@ import numpy.typing as npt
 
 from gristmill.curate.documents import Ints, Mask
 from gristmill.stages.work import Facts
-from gristmill.store.format import check_dtype
 from gristmill.store.manifest import SPLITS
 from gristmill.store.seekable import library_versions
-from gristmill.store.writer import ShardWriter, shard_name
+from gristmill.store.writer import shard_name, write_shard
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -132,17 +131,15 @@ class ShardJob:
         return ["shard", self.split, self.number, rows, self.upstream, self.dtype, self.eos, packed]
 
     def __call__(self) -> Facts:
-        writer = ShardWriter(self.root, self.name, check_dtype(self.dtype))
-        try:
-            for table in self._tables():
-                lengths = table.column("length").to_numpy()
-                kept = [name for name in table.column_names if name not in _PLACES]
-                tokens = gather(self.tokens, table, np.dtype(self.dtype))
-                _end_cut_documents(tokens, table, self.eos)
-                writer.add(tokens, lengths, table.select(kept))
-            return vars(writer.finish())
-        finally:
-            writer.abandon()
+        return vars(write_shard(self.root, self.name, self.dtype, self._documents()))
+
+    def _documents(self) -> Iterator[tuple[npt.NDArray[Any], Ints, pa.Table]]:
+        """Tokens end to end, lengths and rows of the shard's documents, some at a time."""
+        for table in self._tables():
+            kept = [name for name in table.column_names if name not in _PLACES]
+            tokens = gather(self.tokens, table, np.dtype(self.dtype))
+            _end_cut_documents(tokens, table, self.eos)
+            yield tokens, table.column("length").to_numpy(), table.select(kept)
 
     def _tables(self) -> Iterator[pa.Table]:
         """The shard's documents, as many at a time as 16 M tokens."""

@@ -6,13 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from gristmill.core.options import content
 from gristmill.curate.dedup.near import Near, sign, signature_schema
-from gristmill.curate.documents import Documents
 from gristmill.stages.drops import Drops
-from gristmill.stages.tables import batches_of, docs_of_unit, table_writer
+from gristmill.stages.tables import batches_of, docs_of_unit, table_writer, without
 from gristmill.stages.work import Facts, UnitJob
 
 
@@ -40,6 +37,5 @@ class SignJob(UnitJob):
         gone = docs_of_unit([drops.path for drops in self.drops], self.number)
         with table_writer(self.outputs[0], signature_schema(self.near)) as writer:
             for batch in batches_of(self.texts, ["doc", "id", "source", "text"]):
-                left = np.flatnonzero(~np.isin(batch.column("doc").to_numpy(), gone))
-                writer.write_batch(sign(Documents(batch).take(left), self.near, self.priorities))
+                writer.write_batch(sign(without(batch, gone), self.near, self.priorities))
         return {}

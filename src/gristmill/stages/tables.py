@@ -10,11 +10,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gristmill.curate.documents import Ints
+from gristmill.curate.ledger import dropped_schema
 from gristmill.places.door import place_at
 from gristmill.stages.work import ROWS_A_UNIT, first_doc
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+def document_schema(fields: Sequence[str]) -> pa.Schema:
+    """Documents between stages. `hash_*` are the halves of the text's digest, `edits` a bit for each step."""
+    import pyarrow as pa
+
+    numbers = ("row", "id_hash", "bytes", "content_hash", "hash_hi", "hash_lo", "keep_key")
+    names = [("doc", pa.int64()), *((name, pa.string()) for name in ("id", "source", "path")),
+             *((name, pa.int64()) for name in numbers), ("edits", pa.int64()), ("text", pa.large_string())]  # fmt: skip
+    return pa.schema([*names, *((name, pa.string()) for name in fields)])
+
+
+@contextmanager
+def pass_writers(outputs: Sequence[Path], schema: pa.Schema) -> Iterator[tuple[Any, Any]]:
+    """The first two files of a pass over a unit: documents that stay, and the account of those that left."""
+    with table_writer(outputs[0], schema) as kept, table_writer(outputs[1], dropped_schema()) as dropped:
+        yield kept, dropped
 
 
 @contextmanager
@@ -28,6 +46,16 @@ def table_writer(path: Path, schema: pa.Schema) -> Iterator[Any]:
         pq.ParquetWriter(file, schema, compression="lz4", use_dictionary=codes, write_statistics=["doc"]) as writer,
     ):
         yield writer
+
+
+def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The columns of a schema out of a batch, null where it has none of that name."""
+    import pyarrow as pa
+
+    known = set(batch.schema.names)
+    columns = [batch.column(field.name) if field.name in known else pa.nulls(len(batch), field.type)
+               for field in schema]  # fmt: skip
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def batches_of(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
@@ -53,3 +81,11 @@ def docs_of_unit(paths: Sequence[Path], unit: int) -> Ints:
     """The documents of a unit that wide results name, sorted."""
     found = [table.column("doc").to_numpy() for table in rows_of_unit(paths, unit, ["doc"])]
     return np.unique(np.concatenate([*found, np.zeros(0, np.int64)]))
+
+
+def without(batch: pa.RecordBatch, docs: Ints) -> pa.RecordBatch:
+    """A batch without the documents of these numbers."""
+    import pyarrow as pa
+
+    gone = np.isin(batch.column("doc").to_numpy(), docs)
+    return batch.filter(pa.array(~gone)) if gone.any() else batch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from gristmill.core.hashing import derive_key, mix64_array
-from gristmill.curate.base import KEEP, Verdict
-from gristmill.curate.dedup.drops import apply_drops
-from gristmill.curate.documents import Documents, Ints
-from gristmill.curate.ledger import Ledger, dropped_schema
+from gristmill.curate.dedup.drops import UnitDrops, drop
+from gristmill.curate.documents import Ints
+from gristmill.curate.ledger import Ledger
+from gristmill.curate.rows import Passed
 from gristmill.places.door import place_at
 from gristmill.stages.drops import Drops
-from gristmill.stages.tables import batches_of, table_writer
+from gristmill.stages.tables import batches_of, pass_writers, without
 from gristmill.stages.work import Facts, UnitJob
 
 if TYPE_CHECKING:
@@ -72,33 +72,24 @@ class TokensJob(UnitJob):
         ledger = Ledger()
         splits = {"train": Counter[str](), "val": Counter[str]()}
         tokenizer = _tokenizer(self.encoding.tokenizer)
-        rows_file, gone, tokens_file = self.outputs
         schema = encoded_schema(self.fields)
-        with (
-            place_at(tokens_file).writing() as tokens,
-            table_writer(rows_file, schema) as rows,
-            table_writer(gone, dropped_schema()) as dropped,
-        ):
+        drops = [drops.of_unit(self.number) for drops in self.drops]
+        with place_at(self.outputs[2]).writing() as tokens, pass_writers(self.outputs, schema) as (rows, dropped):
             start = 0
-            for documents in self._kept(ledger):
-                encoded = _encode(documents, tokenizer, ledger)
+            for batch in batches_of(self.texts):
+                encoded = _encode(batch, drops, tokenizer, ledger)
                 rows.write_batch(self._rows(encoded, start, splits, schema))
                 start += encoded.write(tokens)
-                for table in ledger.take_dropped():
+                for table in encoded.passed.dropped:
                     dropped.write_table(table)
-        lost = _count_dropped((*self.dropped, gone), tokenizer)
+        lost = _count_dropped((*self.dropped, self.outputs[1]), tokenizer)
         return {**ledger.facts, "splits": splits, "tokens_dropped": lost}
-
-    def _kept(self, ledger: Ledger) -> Iterator[Documents]:
-        drops = [drops.of_unit(self.number) for drops in self.drops]
-        for batch in batches_of(self.texts):
-            yield apply_drops(Documents(batch), drops, ledger)
 
     def _rows(self, encoded: _Encoded, start: int, splits: dict[str, Counter[str]], schema: pa.Schema) -> Any:
         """The rows of a batch; which split each goes to, and its place if the store is shuffled."""
         import pyarrow as pa
 
-        batch = encoded.documents.batch
+        batch = encoded.passed.kept
         held_out = is_val(batch.column("content_hash").to_numpy(), self.encoding.val_fraction, self.encoding.seed)
         sizes = batch.column("bytes").to_numpy()
         for split, rows in (("train", ~held_out), ("val", held_out)):
@@ -120,7 +111,7 @@ class TokensJob(UnitJob):
 class _Encoded:
     """Documents that have tokens, with them."""
 
-    documents: Documents
+    passed: Passed
     tokens: npt.NDArray[Any]
     lengths: Ints
 
@@ -129,15 +120,15 @@ class _Encoded:
         return len(self.tokens)
 
 
-def _encode(documents: Documents, tokenizer: Tokenizer, ledger: Ledger) -> _Encoded:
-    """Tokens of documents; those without any are dropped."""
+def _encode(batch: pa.RecordBatch, drops: Sequence[UnitDrops], tokenizer: Tokenizer, ledger: Ledger) -> _Encoded:
+    """Tokens of the documents that no wide rule dropped; those without any go too."""
     from gristmill.tokenize.encode import encode_batch
 
-    column = encode_batch(documents.batch, tokenizer).column("tokens")
+    left = without(batch, np.concatenate([np.zeros(0, np.int64), *(rule.docs for rule in drops)]))
+    column = encode_batch(left, tokenizer).column("tokens")
     lengths = np.diff(column.offsets.to_numpy())
-    codes = np.where(lengths > 0, KEEP, 0).astype(np.int16)
-    kept = ledger.settle(TOKENIZE, documents, Verdict(("no_tokens",), codes))
-    return _Encoded(kept, column.flatten().to_numpy(), lengths[lengths > 0])
+    silent = UnitDrops(TOKENIZE, "no_tokens", left.column("doc").to_numpy()[lengths == 0])
+    return _Encoded(drop(batch, [*drops, silent], ledger), column.flatten().to_numpy(), lengths[lengths > 0])
 
 
 @lru_cache(maxsize=1)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
@@ -101,6 +102,19 @@ class SplitWriter:
 def shard_name(split: str, number: int, compression: str) -> str:
     """A shard's tokens, relative to the manifest."""
     return f"{split}/shard-{number:05d}.bin{COMPRESSED_SUFFIX if compression == 'zstd' else ''}"
+
+
+def write_shard(
+    root: Path, name: str, dtype: str, parts: Iterable[tuple[npt.NDArray[Any], Ints, pa.Table]]
+) -> ShardEntry:
+    """One shard of all `parts`: tokens end to end, lengths and rows of some documents each."""
+    writer = ShardWriter(root, name, check_dtype(dtype))
+    try:
+        for part in parts:
+            writer.add(*part)
+        return writer.finish()
+    finally:
+        writer.abandon()
 
 
 class ShardWriter:

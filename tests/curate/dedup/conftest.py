@@ -121,7 +121,7 @@ def make_units(tmp_path: Path) -> Callable[..., list[NearUnit]]:
             folder = tmp_path / f"units-{number}"
             folder.mkdir(exist_ok=True)
             unit = NearUnit(number, folder / "signatures.parquet", folder / "texts.parquet")
-            pq.write_table(pa.Table.from_batches([sign(documents, options, priorities or {})]), unit.signatures)
+            pq.write_table(pa.Table.from_batches([sign(documents.batch, options, priorities or {})]), unit.signatures)
             pq.write_table(pa.Table.from_batches([documents.batch]), unit.texts, row_group_size=50)
             units.append(unit)
         return units

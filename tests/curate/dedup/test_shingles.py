@@ -98,7 +98,7 @@ def test_words_of_the_sets_that_decide_are_hashed_by_siphash(make_batch: Any, wo
 def test_keys_are_of_the_minimum_over_the_set(make_batch: Any, shingles: Any, texts: list[str], unit: Any) -> None:
     options = Near(permutations=8, bands=8, rows=1, ngram=2, unit=unit)
     documents = make_batch(texts)
-    signed = sign(documents, options, {})
+    signed = sign(documents.batch, options, {})
     sets = [{_rolled(shingle) for shingle in shingles(text, 2, unit)} for text in texts]
     keys, odds = permutations(8, 0).astype(np.uint64)
     minima = {}
@@ -122,17 +122,17 @@ def _rolled(shingle: tuple[str, ...]) -> int:
 
 def test_signatures_do_not_depend_on_the_batch(make_batch: Any, texts_of: Any) -> None:
     texts = [*texts_of(20), "", "short", " ".join(str(i) for i in range(10_000))]
-    whole = sign(make_batch(texts), Near(), {}).to_pydict()
+    whole = sign(make_batch(texts).batch, Near(), {}).to_pydict()
     for i, row in enumerate(zip(*list(whole.values())[1:], strict=True)):
         text = texts[whole["doc"][i]]
-        alone = sign(make_batch([text]), Near(), {}).to_pydict()
+        alone = sign(make_batch([text]).batch, Near(), {}).to_pydict()
         assert list(row) == [column[0] for column in list(alone.values())[1:]]
 
 
 def test_minima_agree_as_often_as_the_similarity_says(make_batch: Any, jaccard: Any) -> None:
     words = [f"w{i}" for i in range(2000)]
     left, right = " ".join(words), " ".join(words[:1400])
-    rows = sign(make_batch([left, right]), Near(permutations=2048, bands=2048, rows=1), {})
+    rows = sign(make_batch([left, right]).batch, Near(permutations=2048, bands=2048, rows=1), {})
     agree = np.mean([rows[name][0] == rows[name][1] for name in rows.schema.names[2:]])
     # 2,048 permutations: a standard error of 0.010.
     assert abs(agree - jaccard(left, right)) < 0.035
@@ -141,10 +141,10 @@ def test_minima_agree_as_often_as_the_similarity_says(make_batch: Any, jaccard: 
 def test_golden_keys(make_batch: Any) -> None:
     """Saved indexes hold these numbers: they may only change together with index.VERSION."""
     texts = ["The quick brown fox jumps over the lazy dog.", "das ist kurz", "吾輩は猫である。名前はまだ無い。", "Ünï1"]
-    rows = sign(make_batch(texts), Near(), {})
+    rows = sign(make_batch(texts).batch, Near(), {})
     assert rows["key_00"].to_pylist() == GOLDEN_00
     assert rows["key_15"].to_pylist() == GOLDEN_15
-    by_characters = sign(make_batch(texts), Near(unit="char", ngram=3, seed=7, permutations=64), {})
+    by_characters = sign(make_batch(texts).batch, Near(unit="char", ngram=3, seed=7, permutations=64), {})
     assert by_characters["key_00"].to_pylist() == GOLDEN_CHARACTERS
 
 

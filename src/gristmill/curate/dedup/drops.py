@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gristmill.curate.base import KEEP, Values, Verdict
 from gristmill.curate.documents import Documents, Ints
 from gristmill.curate.ledger import Ledger
+from gristmill.curate.rows import Passed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -19,8 +24,8 @@ class UnitDrops:
     rule: str
     reason: str
     docs: Ints
-    kept: Ints
-    similarity: Values | None
+    kept: Ints | None = None
+    similarity: Values | None = None
 
     def judge(self, documents: Documents) -> Verdict:
         """A verdict as a rule gives it, with the similarity as its value."""
@@ -32,7 +37,12 @@ class UnitDrops:
         if not len(self.docs):
             return Verdict((self.reason,), codes)
         values = None if self.similarity is None else self.similarity[near]
-        return Verdict((self.reason,), codes, values, kept_docs=self.kept[near])
+        return Verdict((self.reason,), codes, values, kept_docs=None if self.kept is None else self.kept[near])
+
+
+def drop(batch: pa.RecordBatch, drops: Sequence[UnitDrops], ledger: Ledger) -> Passed:
+    """A batch without the documents that these name."""
+    return Passed(apply_drops(Documents(batch), drops, ledger).batch, ledger.take_dropped())
 
 
 def apply_drops(documents: Documents, drops: Sequence[UnitDrops], ledger: Ledger) -> Documents:

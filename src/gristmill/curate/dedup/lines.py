@@ -149,7 +149,7 @@ def trim(
     """A batch without the documents that wide rules dropped, and the others without their repeated lines."""
     documents = apply_drops(Documents(batch), drops, ledger)
     left = ledger.settle(Lines.name, documents, remove_lines(documents, removals, options), bit)
-    return passed(left, ledger, batch.schema)
+    return passed(left, ledger)
 
 
 def remove_lines(documents: Documents, removals: Removals, options: Lines) -> Verdict:

@@ -20,11 +20,10 @@ from gristmill.core.hashing import derive_key
 from gristmill.core.values import Seed, Within, check_kinds, kinds_of
 from gristmill.curate.dedup.characters import unit_table
 from gristmill.curate.dedup.keep import Keep, keep_keys
+from gristmill.curate.documents import Documents
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from gristmill.curate.documents import Documents
 
 # A pair at the threshold must share a bucket with at least this probability.
 _RECALL = 0.9
@@ -93,12 +92,13 @@ def permutations(count: int, seed: int) -> npt.NDArray[np.uint32]:
     return table
 
 
-def sign(documents: Documents, options: Near, priorities: Mapping[str, int]) -> pa.RecordBatch:
+def sign(batch: pa.RecordBatch, options: Near, priorities: Mapping[str, int]) -> pa.RecordBatch:
     """The rows (doc, keep_key, key_00, ...) of documents that have a letter or digit; others are nobody's duplicate."""
     import pyarrow as pa
 
     from gristmill.curate.dedup import shingle_kernels
 
+    documents = Documents(batch)
     bands, rows = options.shape
     found = np.empty(len(documents), np.int64)
     keys = np.empty((bands, len(documents)), np.int64)
@@ -107,7 +107,7 @@ def sign(documents: Documents, options: Near, priorities: Mapping[str, int]) -> 
         documents.data, documents.offsets, unit_table(), options.unit == "char", options.ngram, drawn, rows, found, keys
     )
     found = found[:count]
-    columns = [np.asarray(documents.batch.column("doc"))[found], keep_keys(documents, options.keep, priorities)[found]]
+    columns = [np.asarray(batch.column("doc"))[found], keep_keys(documents, options.keep, priorities)[found]]
     columns.extend(band[:count] for band in keys)
     return pa.RecordBatch.from_arrays([pa.array(column) for column in columns], schema=signature_schema(options))
 
