@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import resource
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +82,27 @@ def test_code_is_read_from_disk_until_a_source_changes(package: Path) -> None:
     replace(package / "helper.py", "FACTOR = 1", "FACTOR = 2")
     assert ask(package) == (27, False)
     assert ask(package) == (27, True)
+
+
+def imports_of(path: Path) -> Iterator[tuple[str, str]]:
+    """Module and name of all that a module of ours imports from us, at its top or not."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            yield from ((node.module or ".", name.name) for name in node.names)
+        elif isinstance(node, ast.Import):
+            yield from ((name.name, "") for name in node.names)
+
+
+def test_no_kernel_is_made_of_a_module_that_its_stamp_does_not_see() -> None:
+    """A stamp follows `from gristmill.module import name`: kernels import from each other in no other way."""
+    root = Path(gristmill.__file__).parent
+    kernels = [path for path in root.rglob("*.py") if "core.compiled import" in path.read_text()]
+    assert len(kernels) > 20
+    for path in kernels:
+        for module, name in imports_of(path):
+            if module.startswith((".", "gristmill")):
+                source = root.parent.joinpath(*module.split("."))
+                assert name and not (source / name).exists() and not (source / f"{name}.py").exists(), (path, module)
 
 
 def test_kernels_run_uncompiled_for_a_debugger(package: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gristmill.core.errors import ConfigError
-from gristmill.curate.characters import ALPHABETIC, KIND, LINE_BREAK, SPACE, characters
+from gristmill.curate.characters import ALPHABETIC, KIND, SPACE, characters
 from gristmill.curate.documents import Documents
 from gristmill.curate.words import ALPHA, PUNCT, SENTENCE_END, WORD, Words, words
 
@@ -255,7 +255,6 @@ def test_characters_agree_with_python() -> None:
         character = chr(code)
         assert bool(table[code] & ALPHABETIC) == character.isalpha()
         assert (table[code] & KIND == SPACE) == character.isspace()
-        assert bool(table[code] & LINE_BREAK) == (len(f"a{character}b".splitlines()) == 2)
 
 
 def test_an_unknown_splitter_is_named() -> None:

@@ -15,10 +15,26 @@ from hypothesis import strategies as st
 from gristmill.core.errors import ConfigError
 from gristmill.store.opening import open_store
 from gristmill.store.verify import verify
-from gristmill.store.writer import SplitWriter, rows_checksum
+from gristmill.store.writer import SplitWriter, rows_checksum, shard_cuts
 
 Make = Callable[..., Path]
 some_documents = st.lists(st.lists(st.integers(0, 255), min_size=0, max_size=30), min_size=1, max_size=40)
+
+
+def _cuts_defined(lengths: list[int], limit: int, filled: int) -> list[tuple[int, int]]:
+    """A document at a time."""
+    cuts, first = [], 0
+    for i, length in enumerate(lengths):
+        if filled and filled + length > limit:
+            cuts.append((first, i))
+            first, filled = i, 0
+        filled += length
+    return [*cuts, (first, len(lengths))] if lengths else []
+
+
+@given(st.lists(st.integers(1, 12), max_size=12), st.integers(1, 20), st.integers(0, 30))
+def test_a_shard_is_closed_by_the_first_document_that_does_not_fit(lengths: list[int], limit: int, filled: int) -> None:
+    assert list(shard_cuts(np.array(lengths, np.int64), limit, filled)) == _cuts_defined(lengths, limit, filled)
 
 
 @settings(max_examples=60, deadline=None)

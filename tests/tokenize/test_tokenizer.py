@@ -17,11 +17,11 @@ from tiktoken_ext import openai_public
 from tokenizers import Tokenizer as HFTokenizer
 
 from gristmill.core.errors import ConfigError, SourceError
+from gristmill.core.texts import Texts
 from gristmill.tokenize import Tokenizer, load_tokenizer
 from gristmill.tokenize.backends import GigatokenEncoder, Ids, Offsets
 from gristmill.tokenize.definition import byte_letters
 from gristmill.tokenize.encodings import ENCODINGS
-from gristmill.tokenize.texts import FlatTexts
 
 Bpe = Callable[..., HFTokenizer]
 Saved = Callable[..., str]
@@ -254,7 +254,7 @@ def tamper(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the fast path change one id."""
     honest = GigatokenEncoder.encode
 
-    def encode(self: GigatokenEncoder, texts: FlatTexts) -> tuple[Ids, Offsets]:
+    def encode(self: GigatokenEncoder, texts: Texts) -> tuple[Ids, Offsets]:
         ids, offsets = honest(self, texts)
         changed = ids.copy()
         changed[1] = 7

@@ -15,9 +15,9 @@ import numpy.typing as npt
 KIND = 7
 OTHER, SPACE, LETTER, DIGIT, EXTEND, SINGLE, INNER, POINT = range(8)
 
-# ALPHABETIC is str.isalpha, SYMBOL datatrove's PUNCTUATION_SET, TERMINAL its TERMINAL_PUNCTUATION, LINE_BREAK where
-# str.splitlines cuts, PUNCTUATION Unicode's category P.
-ALPHABETIC, SYMBOL, TERMINAL, LINE_BREAK, PUNCTUATION = 8, 16, 32, 64, 128
+# ALPHABETIC is str.isalpha, SYMBOL datatrove's PUNCTUATION_SET, TERMINAL its TERMINAL_PUNCTUATION, PUNCTUATION
+# Unicode's category P.
+ALPHABETIC, SYMBOL, TERMINAL, PUNCTUATION = 8, 16, 32, 128
 
 _KIND_OF_CATEGORY = {"L": LETTER, "N": DIGIT, "M": EXTEND}
 
@@ -26,11 +26,13 @@ _EXTENDING = "00AD 200C-200D"
 # Apostrophes and the low line between two letters or digits, decimal marks between two digits, do not end a word.
 _INNER = "27 5F 2019"
 _POINTS = "2C 2E"
-# Letters of scripts that put no spaces between words: Thai, Lao, Myanmar, Khmer, Tai, kana, Han, Yi, Tangut, Nushu.
-_WITHOUT_SPACES = (
-    "E00-EFF 1000-109F 1780-17FF 1950-19DF 1A20-1AAF 3005-3007 3040-30FF 31F0-31FF 3400-4DBF 4E00-A4CF A9E0-A9FF "
-    "AA60-AADF F900-FAFF FF66-FF9D 16FE0-18DFF 1AFF0-1B2FF 20000-3FFFF"
+# Scripts that put no spaces between words: Thai, Lao, Myanmar, Khmer, kana, Han.
+UNSPACED = (
+    "E00-EFF 1000-109F 1780-17FF 3005-3007 3021-3029 3040-30FF 31F0-31FF 3400-9FFF A9E0-A9FF AA60-AA7F F900-FAFF "
+    "FF66-FF9D 1AFF0-1B16F 20000-3FFFF"
 )
+# More of them, which near duplicates do not know (`dedup.characters`): Tai, Yi, Tangut, Nushu.
+_UNSPACED_TOO = "1950-19DF 1A20-1AAF A000-A4CF AA80-AADF 16FE0-18DFF 1B170-1B2FF"
 
 # The characters that datatrove 0.10.1 takes for the end of a sentence in any script; no closing quotes.
 _TERMINAL = (
@@ -48,7 +50,6 @@ _SYMBOLS = (
     "0-8 B-1F 21-2F 3A-40 5B-60 7B-9F AB B4 BB 2013-2014 2019 201C-201E 2026 2236 2501 25BA 3001-3002 3008-300D "
     "3010-3011 FF01 FF05 FF08-FF09 FF0C FF0E FF11 FF1A-FF1B FF1F FF5E"
 )
-_LINE_BREAKS = "A-D 1C-1E 85 2028-2029"
 
 # Nothing is assigned from here to 0xE0000, and nothing but tags, selectors and private use after it.
 _ASSIGNED_END = 0x40000
@@ -69,10 +70,10 @@ def characters() -> npt.NDArray[np.uint8]:
     table[_SELECTORS.start : _SELECTORS.stop] = EXTEND
     for text, kind in ((_EXTENDING, EXTEND), (_INNER, INNER), (_POINTS, POINT)):
         _set_kind(table, text, kind)
-    for begin, end in ranges(_WITHOUT_SPACES):
+    for begin, end in ranges(f"{UNSPACED} {_UNSPACED_TOO}"):
         letters = (table[begin:end] & ALPHABETIC) != 0
         table[begin:end][letters] = table[begin:end][letters] & ~np.uint8(KIND) | SINGLE
-    for text, mark in ((_TERMINAL, TERMINAL | SYMBOL), (_SYMBOLS, SYMBOL), (_LINE_BREAKS, LINE_BREAK)):
+    for text, mark in ((_TERMINAL, TERMINAL | SYMBOL), (_SYMBOLS, SYMBOL)):
         for begin, end in ranges(text):
             table[begin:end] |= np.uint8(mark)
     table.flags.writeable = False

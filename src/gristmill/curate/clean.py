@@ -15,10 +15,10 @@ import numpy.typing as npt
 
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.extras import require
+from gristmill.core.texts import Texts, differing, from_strings
 from gristmill.curate.clean_table import CHANGES, REMOVED, REPLACED, Form, Table, make_pairs, make_table
 from gristmill.curate.documents import Documents, Ints, Mask
 from gristmill.curate.redact import Variant, check_redaction, redact
-from gristmill.curate.texts import Texts, differing, from_strings
 
 _FORMS: dict[str, Form | None] = {"nfc": "NFC", "nfkc": "NFKC", "none": None}
 

@@ -12,10 +12,10 @@ from numba import types
 
 from gristmill.core.compiled import compiled, entry
 from gristmill.core.kernels.memory import copy
+from gristmill.core.kernels.texts import TEXTS
 from gristmill.core.kernels.types import BYTES, INTS, SHORTS
 from gristmill.core.kernels.utf8 import decode
 from gristmill.curate.clean_table import BLANK, BREAK, CHANGES, COMPOSED, COMPOSES, RANK, REMOVED, REPLACED
-from gristmill.curate.text_kernels import TEXTS
 
 MASK = types.boolean[::1]
 

@@ -18,11 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gristmill.core.errors import ConfigError, EngineError
+from gristmill.core.texts import Texts, from_strings
 from gristmill.core.values import OWN, Within, fits
 from gristmill.curate.base import KEEP, Verdict
 from gristmill.curate.characters import DIGIT, EXTEND, KIND, LETTER, SINGLE, characters
 from gristmill.curate.documents import Bytes, Documents, Ints
-from gristmill.curate.texts import Texts, from_strings
 
 Item = tuple[str, Sequence[str]]
 Hashes = npt.NDArray[np.uint64]

@@ -17,8 +17,8 @@ from typing import Literal
 import numpy as np
 
 from gristmill.core.errors import ConfigError, did_you_mean
+from gristmill.core.texts import Texts
 from gristmill.curate.documents import Bytes, Ints
-from gristmill.curate.texts import Texts
 
 Variant = Literal["gristmill", "datatrove"]
 Span = tuple[int, int]

@@ -8,9 +8,9 @@ import numpy as np
 from numba import types
 
 from gristmill.core.compiled import compiled, entry
+from gristmill.core.kernels.texts import TEXTS
 from gristmill.core.kernels.types import BYTES, INTS
 from gristmill.core.kernels.utf8 import character_start, next_start
-from gristmill.curate.text_kernels import TEXTS
 
 # What a byte is to a pattern: INSIDE of what it can match, the ANCHOR that is looked for, what must be AFTER it.
 INSIDE, ANCHOR, AFTER = 1, 2, 4

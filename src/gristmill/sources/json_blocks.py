@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gristmill.sources.json_kernels import ABSENT, READ, UNREAD, gather_values, scan_lines
+from gristmill.sources.json_kernels import ABSENT, READ, UNREAD, count_breaks, gather_values, scan_lines
 from gristmill.sources.lines import is_utf8
 
 Ints = npt.NDArray[np.int64]
@@ -67,7 +67,7 @@ def scan_block(block: bytes, keys: Sequence[str]) -> ScannedBlock:
     spelt = [key.encode() for key in keys]
     key_begins = np.cumsum([0, *map(len, spelt)], dtype=np.int64)
     data, names = (np.frombuffer(part, np.uint8) for part in (block, b"".join(spelt)))
-    most = block.count(b"\n") + 1
+    most = count_breaks(data) + 1
     shape = (most, len(keys))
     lines, states = np.empty(most + 1, np.int64), np.empty(most, np.uint8)
     begins, ends, kinds = np.zeros(shape, np.int64), np.zeros(shape, np.int64), np.full(shape, ABSENT, np.uint8)

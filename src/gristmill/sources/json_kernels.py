@@ -16,6 +16,7 @@ from numba import types
 
 from gristmill.core.compiled import compiled, entry
 from gristmill.core.kernels.lines import NEWLINE, line_end
+from gristmill.core.kernels.memory import count
 from gristmill.core.kernels.types import BYTES
 from gristmill.sources.json_strings import BAD, string_end, unescape
 
@@ -178,6 +179,12 @@ _INTS = types.int64[::1]
 _CODES, _INT_ROWS, _CODE_ROWS = types.uint8[::1], types.int64[:, ::1], types.uint8[:, ::1]
 
 
+@entry(types.int64(BYTES))
+def count_breaks(data: Any) -> Any:
+    """How many line breaks there are, several bytes a cycle."""
+    return count(data, NEWLINE)
+
+
 @compiled
 def _scan_line(data: Any, at: int, keys: Any, key_begins: Any, begins: Any, ends: Any, kinds: Any) -> tuple[int, int]:
     """The state of the line that begins at `at`, and where it ends."""
@@ -204,14 +211,14 @@ def scan_lines(
     `keys` holds the wanted keys end to end, the text's first. `kinds` must be ABSENT before. `lines` gets
     the end of the last one, too. Returns the number of lines.
     """
-    at = count = 0
+    at = number = 0
     while at < len(data):
-        lines[count] = at
-        state, end = _scan_line(data, at, keys, key_begins, begins[count], ends[count], kinds[count])
-        states[count] = state
-        at, count = end + 1, count + 1
-    lines[count] = at
-    return count
+        lines[number] = at
+        state, end = _scan_line(data, at, keys, key_begins, begins[number], ends[number], kinds[number])
+        states[number] = state
+        at, number = end + 1, number + 1
+    lines[number] = at
+    return number
 
 
 @entry(types.void(BYTES, _INTS, _INTS, _CODES, _CODES, _INTS))

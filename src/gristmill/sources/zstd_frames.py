@@ -1,7 +1,5 @@
-"""zstd's seekable format: a table at the end of the file says where each frame begins, packed and unpacked.
+"""Files in zstd's seekable format, whose table (`core.seek_table`) says where each frame begins.
 
-The table is a skippable frame: its header (8 bytes), an entry a frame (packed size, unpacked size, and a checksum if
-the descriptor's top bit is set; 4 bytes each), then the number of frames, the descriptor and a magic number.
 A table can be wrong, and then a file that is cut by it would lose lines or repeat them: so each frame is unpacked by
 itself, and must be as long as the table says.
 """
@@ -10,7 +8,6 @@ from __future__ import annotations
 
 import io
 import os
-import struct
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,33 +15,22 @@ import numpy as np
 import numpy.typing as npt
 
 from gristmill.core.errors import SourceError
-
-_FOOTER, _HEADER = struct.Struct("<IBI"), struct.Struct("<II")
-_MAGIC, _SKIPPABLE = 0x8F92EAB1, 0x184D2A5E
+from gristmill.core.seek_table import read_seek_table
 
 Starts = npt.NDArray[np.int64]
 
 
 def frame_starts(file: IO[bytes]) -> Starts | None:
     """Where frames begin, as rows of (packed, unpacked) byte, and a last row with the ends; None without a table."""
-    size = file.seek(0, os.SEEK_END)
-    if size < _FOOTER.size + _HEADER.size:
-        return None
-    file.seek(size - _FOOTER.size)
-    count, descriptor, magic = _FOOTER.unpack(file.read(_FOOTER.size))
-    width = 12 if descriptor & 0x80 else 8
-    begin = size - _FOOTER.size - count * width
-    if magic != _MAGIC or begin < _HEADER.size:
-        return None
-    file.seek(begin - _HEADER.size)
-    if _HEADER.unpack(file.read(_HEADER.size)) != (_SKIPPABLE, count * width + _FOOTER.size):
-        return None
-    entries = np.frombuffer(file.read(count * width), "<u4").reshape(count, width // 4)
-    starts: npt.NDArray[Any] = np.zeros((count + 1, 2), np.int64)
-    np.cumsum(entries[:, :2], axis=0, dtype=np.int64, out=starts[1:])
-    if starts[-1, 0] != begin - _HEADER.size:
+
+    def read(at: int, count: int) -> bytes:
+        file.seek(at)
+        return file.read(count)
+
+    table = read_seek_table(read, file.seek(0, os.SEEK_END))
+    if table and table.starts[-1, 0] != table.at:
         raise _wrong(file, "does not add up to its frames")
-    return starts
+    return table.starts if table else None
 
 
 def _wrong(file: IO[bytes], why: str) -> SourceError:

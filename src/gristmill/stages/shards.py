@@ -15,7 +15,7 @@ from gristmill.curate.documents import Ints, Mask
 from gristmill.stages.work import Facts
 from gristmill.store.manifest import SPLITS
 from gristmill.store.seekable import library_versions
-from gristmill.store.writer import shard_name, write_shard
+from gristmill.store.writer import shard_cuts, shard_name, write_shard
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,10 +45,7 @@ class _Filling:
 
 
 def plan_shards(files: Sequence[Path], tokens_per_shard: int) -> list[tuple[str, int, list[Range]]]:
-    """Split, number and rows of each shard: a shard is closed by the first document that does not fit.
-
-    A document longer than a shard gets one of its own.
-    """
+    """Split, number and rows of each shard, by `shard_cuts`."""
     shards: list[tuple[str, int, list[Range]]] = []
     filling = {split: _Filling(split) for split in SPLITS}
     for file in files:
@@ -73,19 +70,13 @@ def _lengths(file: Path) -> Iterator[tuple[int, Ints, Mask]]:
 
 def _fill(shard: _Filling, file: Path, rows: Ints, lengths: Ints, limit: int) -> Iterator[tuple[str, int, list[Range]]]:
     """Put documents into the open shard, giving out each that is full."""
-    ends = np.cumsum(lengths)
-    done = 0
-    while done < len(rows):
-        before = int(ends[done - 1]) if done else 0
-        stop = int(np.searchsorted(ends, before + limit - shard.tokens, side="right"))
-        if stop <= done and shard.tokens:
+    for i, (first, stop) in enumerate(shard_cuts(lengths, limit, shard.tokens)):
+        if i:
             yield shard.split, shard.number, shard.ranges
             shard.number, shard.tokens, shard.ranges = shard.number + 1, 0, []
-            continue
-        stop = max(stop, done + 1)
-        _extend(shard.ranges, Range(file, int(rows[done]), int(rows[stop - 1]) + 1))
-        shard.tokens += int(ends[stop - 1]) - before
-        done = stop
+        if first < stop:
+            _extend(shard.ranges, Range(file, int(rows[first]), int(rows[stop - 1]) + 1))
+            shard.tokens += int(lengths[first:stop].sum())
 
 
 def _extend(ranges: list[Range], new: Range) -> None:

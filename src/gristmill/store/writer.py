@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
@@ -63,19 +63,14 @@ class SplitWriter:
 
     def append(self, tokens: npt.NDArray[Any], lengths: Ints, documents: pa.Table) -> None:
         """Add documents: `tokens` end to end, `lengths` of each (none 0), and their rows in the same order."""
-        ends = np.cumsum(lengths)
-        done = 0
-        while done < len(lengths):
-            shard = self._shard or self._open()
-            before = int(ends[done - 1]) if done else 0
-            room = self._tokens_per_shard - shard.tokens
-            stop = int(np.searchsorted(ends, before + room, side="right"))
-            if stop <= done and shard.tokens:
+        ends = np.append(0, np.cumsum(lengths))
+        filled = self._shard.tokens if self._shard else 0
+        for i, (first, stop) in enumerate(shard_cuts(lengths, self._tokens_per_shard, filled)):
+            if i:
                 self._close()
-                continue
-            stop = max(stop, done + 1)  # a document longer than a shard gets one of its own
-            shard.add(tokens[before : int(ends[stop - 1])], lengths[done:stop], documents.slice(done, stop - done))
-            done = stop
+            if first < stop:
+                shard = self._shard or self._open()
+                shard.add(tokens[ends[first] : ends[stop]], lengths[first:stop], documents.slice(first, stop - first))
 
     def _open(self) -> ShardWriter:
         name = shard_name(self._split, len(self.entries), self._compression)
@@ -97,6 +92,19 @@ class SplitWriter:
         if self._shard is not None:
             self._shard.abandon()
             self._shard = None
+
+
+def shard_cuts(lengths: Ints, tokens_per_shard: int, filled: int) -> Iterator[tuple[int, int]]:
+    """Which documents, as [first, stop), go to the open shard, which has `filled` tokens, and to each one after it.
+
+    A shard is closed by the first document that does not fit. A document longer than a shard gets one of its own.
+    """
+    ends, first = np.cumsum(lengths), 0
+    while first < len(ends):
+        room = (int(ends[first - 1]) if first else 0) + tokens_per_shard - filled
+        stop = max(int(np.searchsorted(ends, room, side="right")), first if filled else first + 1)
+        yield first, stop
+        first, filled = stop, 0
 
 
 def shard_name(split: str, number: int, compression: str) -> str:

@@ -1,4 +1,4 @@
-"""The libraries that turn text into ids, each behind one method: `encode(FlatTexts) -> (ids, offsets)`.
+"""The libraries that turn text into ids, each behind one method: `encode(Texts) -> (ids, offsets)`.
 
 MB/s of one thread with GPT-2's vocabulary: gigatoken 130 to 260, tiktoken 10, tokenizers 2. None of them
 applies a template (BOS), and none of them makes a special token out of text.
@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gristmill.core.errors import ConfigError, GristmillError, did_you_mean
+from gristmill.core.texts import Texts
 from gristmill.tokenize.definition import (
     Definition,
     byte_letters,
@@ -24,7 +25,6 @@ from gristmill.tokenize.definition import (
     without_specials,
 )
 from gristmill.tokenize.gigatoken_limits import unsupported
-from gristmill.tokenize.texts import FlatTexts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,7 +38,7 @@ SLOWER = {"tiktoken": "about 15 times slower", "tokenizers": "about 100 times sl
 class Encoder(Protocol):
     """One backend, ready to encode."""
 
-    def encode(self, texts: FlatTexts) -> tuple[Ids, Offsets]:
+    def encode(self, texts: Texts) -> tuple[Ids, Offsets]:
         """The ids of all documents, end to end, and where each begins; no EOS."""
         ...
 
@@ -62,7 +62,7 @@ def library_errors(what: str) -> Iterator[None]:
 class ByteEncoder:
     """The bytes themselves."""
 
-    def encode(self, texts: FlatTexts) -> tuple[Ids, Offsets]:
+    def encode(self, texts: Texts) -> tuple[Ids, Offsets]:
         return texts.data, texts.offsets
 
 
@@ -92,7 +92,7 @@ class GigatokenEncoder:
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise UnknownToBackend(f"gigatoken does not know this tokenizer ({reason})") from error
 
-    def encode(self, texts: FlatTexts) -> tuple[Ids, Offsets]:
+    def encode(self, texts: Texts) -> tuple[Ids, Offsets]:
         import awkward as ak
 
         letters = ak.contents.NumpyArray(texts.data, parameters={"__array__": "char"})
@@ -123,7 +123,7 @@ class TiktokenEncoder:
             special_tokens={text: vocab[text] for text in specials},
         )
 
-    def encode(self, texts: FlatTexts) -> tuple[Ids, Offsets]:
+    def encode(self, texts: Texts) -> tuple[Ids, Offsets]:
         encode = self._encoding.encode_to_numpy
         return join([encode(text, disallowed_special=()) for text in texts.strings()])
 
@@ -144,7 +144,7 @@ class TokenizersEncoder:
         self._tokenizer = Tokenizer.from_str(json.dumps(content, ensure_ascii=False))
         self._tokenizer.encode_special_tokens = True
 
-    def encode(self, texts: FlatTexts) -> tuple[Ids, Offsets]:
+    def encode(self, texts: Texts) -> tuple[Ids, Offsets]:
         encode = self._tokenizer.encode_batch_fast
         rows = (encode([text], add_special_tokens=False)[0].ids for text in texts.strings())
         return join([np.array(ids, np.uint32) for ids in rows])

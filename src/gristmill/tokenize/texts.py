@@ -1,51 +1,35 @@
-"""Documents as two flat arrays, bytes and offsets: views into Arrow's own buffers."""
+"""The texts of an Arrow column as flat arrays: views into Arrow's own buffers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from gristmill.core.errors import ConfigError, SourceError
+from gristmill.core.texts import Texts
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
     import pyarrow as pa
 
-    Texts: TypeAlias = pa.StringArray | pa.LargeStringArray | Sequence[str]
+    TextColumn: TypeAlias = pa.StringArray | pa.LargeStringArray | Sequence[str]
 
 
-@dataclass(frozen=True)
-class FlatTexts:
-    """`data[offsets[i]:offsets[i + 1]]` is document i in UTF-8; `offsets[0]` is 0."""
-
-    data: npt.NDArray[np.uint8]
-    offsets: npt.NDArray[np.int64]
-
-    def strings(self) -> Iterator[str]:
-        """The documents one by one, for backends that take Python strings."""
-        bounds = self.offsets.tolist()
-        for start, end in pairwise(bounds):
-            yield self.data[start:end].tobytes().decode("utf-8")
-
-
-def flat_texts(texts: Texts) -> FlatTexts:
+def flat_texts(texts: TextColumn) -> Texts:
     """The documents of an Arrow string array (no copy) or of a list of strings (one copy). Null is empty."""
     array = _arrow_strings(texts)
     if len(array) == 0:
-        return FlatTexts(np.empty(0, np.uint8), np.zeros(1, np.int64))
+        return Texts(np.empty(0, np.uint8), np.zeros(1, np.int64))
     _, offsets_buffer, data_buffer = array.buffers()
     width = np.int64 if str(array.type) == "large_string" else np.int32
     offsets = np.frombuffer(offsets_buffer, width)[array.offset : array.offset + len(array) + 1]
     first, last = int(offsets[0]), int(offsets[-1])
     data = np.frombuffer(data_buffer or b"", np.uint8)[first:last]
     starts = offsets.astype(np.int64, copy=False)
-    return FlatTexts(data, starts - first if first else starts)
+    return Texts(data, starts - first if first else starts)
 
 
 def _arrow_strings(texts: Any) -> Any:

@@ -35,7 +35,7 @@ from gristmill.tokenize.sample import digest, require_equal, require_same_text, 
 from gristmill.tokenize.texts import flat_texts
 
 if TYPE_CHECKING:
-    from gristmill.tokenize.texts import Texts
+    from gristmill.tokenize.texts import TextColumn
 
 
 def load_tokenizer(name: str, *, eos: int | str | None = None, backend: str | None = None) -> Tokenizer:
@@ -123,7 +123,7 @@ class Tokenizer:
         """uint16 up to 65,536 ids, else uint32."""
         return np.dtype(np.uint16 if self.vocab_size <= 1 << 16 else np.uint32)
 
-    def encode_batch(self, texts: Texts) -> tuple[Ids, Offsets]:
+    def encode_batch(self, texts: TextColumn) -> tuple[Ids, Offsets]:
         """All ids end to end, and int64 offsets: document i is `ids[offsets[i]:offsets[i + 1]]`.
 
         No EOS is added. Takes an Arrow string array, whose buffers are read in place, or a list of strings.

@@ -8,19 +8,23 @@ import numpy as np
 
 from gristmill.core.compiled import leaf
 
+_1, _2, _3 = np.uint64(1), np.uint64(2), np.uint64(3)
+
 
 @leaf
 def decode(data: Any, position: int) -> Any:
     """The character at `position`, and its length in bytes."""
-    lead: Any = np.int64(data[position])
+    at = np.uint64(position)  # which spares the test for an index below 0
+    lead: Any = np.int64(data[at])
     if lead < 0x80:
         return lead, 1
+    code = (lead & 0x1F) << 6 | data[at + _1] & 0x3F
     if lead < 0xE0:
-        return ((lead & 0x1F) << 6) | (data[position + 1] & 0x3F), 2
-    rest = ((np.int64(data[position + 1]) & 0x3F) << 6) | (data[position + 2] & 0x3F)
+        return code, 2
+    code = (code & 0x3FF) << 6 | data[at + _2] & 0x3F
     if lead < 0xF0:
-        return ((lead & 0x0F) << 12) | rest, 3
-    return ((lead & 0x07) << 18) | (rest << 6) | (data[position + 3] & 0x3F), 4
+        return code, 3
+    return code << 6 | data[at + _3] & 0x3F, 4
 
 
 @leaf

@@ -9,23 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-# Scripts that are written without spaces between words: each character is a unit of its own.
-_UNSPACED = (
-    (0x0E00, 0x0EFF),  # Thai, Lao
-    (0x1000, 0x109F),  # Myanmar
-    (0x1780, 0x17FF),  # Khmer
-    (0x3005, 0x3007),  # Han: iteration mark, zero
-    (0x3021, 0x3029),  # Han: Hangzhou numerals
-    (0x3040, 0x30FF),  # Hiragana, Katakana
-    (0x31F0, 0x31FF),  # Katakana extensions
-    (0x3400, 0x9FFF),  # Han
-    (0xA9E0, 0xA9FF),  # Myanmar extended B
-    (0xAA60, 0xAA7F),  # Myanmar extended A
-    (0xF900, 0xFAFF),  # Han compatibility
-    (0xFF66, 0xFF9F),  # half-width Katakana
-    (0x1AFF0, 0x1B16F),  # Kana supplements
-    (0x20000, 0x3FFFF),  # Han extensions
-)
+from gristmill.curate.characters import UNSPACED, ranges
+
+# In scripts without spaces each character is a unit of its own, and so are the half-width voicing marks of kana. The
+# rules' words know more such scripts; but units are in saved indexes, and change with `index.VERSION` or not at all.
+_ALONE = f"{UNSPACED} FF9E-FF9F"
 # Beyond plane 3 nothing is a letter: tags, variation selectors, private use.
 _LETTERS_END = 0x40000
 
@@ -42,8 +30,8 @@ def unit_table() -> npt.NDArray[np.uint32]:
         character = chr(code)
         if unicodedata.category(character)[0] in "LMN":
             table[code] = 2 * ord(character.lower()[0])
-    for first, last in _UNSPACED:
-        table[first : last + 1] |= (table[first : last + 1] > 0).astype(np.uint32)
+    for begin, end in ranges(_ALONE):
+        table[begin:end] |= (table[begin:end] > 0).astype(np.uint32)
     table.setflags(write=False)
     return table
 

@@ -1,4 +1,4 @@
-"""Columns of texts taken apart and put together, compiled. Importing this module imports Numba (0.2 s)."""
+"""Columns of texts taken apart and put together, compiled."""
 
 from __future__ import annotations
 

@@ -1,20 +1,22 @@
-"""A column of texts outside of its batch: what steps that rewrite documents hand on to each other."""
+"""Texts as two flat arrays, bytes and offsets: what Arrow's buffers are, and what compiled code takes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
-from gristmill.curate.documents import Bytes, Ints, Mask
+Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class Texts:
     """Texts end to end: row i is data[offsets[i]:offsets[i + 1]], valid UTF-8."""
 
-    data: Bytes
+    data: npt.NDArray[np.uint8]
     offsets: Ints
 
     def __len__(self) -> int:
@@ -23,15 +25,20 @@ class Texts:
     def string(self, row: int) -> str:
         return self.data[self.offsets[row] : self.offsets[row + 1]].tobytes().decode()
 
+    def strings(self) -> Iterator[str]:
+        """The texts one by one."""
+        for begin, end in pairwise(self.offsets.tolist()):
+            yield self.data[begin:end].tobytes().decode()
+
     def gather(self, rows: Ints) -> Texts:
         """A copy of these rows."""
-        from gristmill.curate.text_kernels import gather
+        from gristmill.core.kernels.texts import gather
 
         return Texts(*gather(self.data, self.offsets, rows))
 
     def put(self, rows: Ints, texts: Texts) -> Texts:
         """All rows, with `texts` for these, which rise; the same object where that changes nothing."""
-        from gristmill.curate.text_kernels import put
+        from gristmill.core.kernels.texts import put
 
         if not differing(self.gather(rows), texts).any():
             return self
@@ -45,9 +52,9 @@ def from_strings(strings: Sequence[str]) -> Texts:
     return Texts(np.frombuffer(b"".join(encoded), np.uint8), offsets)
 
 
-def differing(before: Texts, after: Texts) -> Mask:
+def differing(before: Texts, after: Texts) -> npt.NDArray[np.bool_]:
     """Which rows are not equal; none, at once, where both are the same object."""
-    from gristmill.curate.text_kernels import differ
+    from gristmill.core.kernels.texts import differ
 
     found = np.zeros(len(before), np.bool_)
     if before is not after:

@@ -1,0 +1,42 @@
+"""Texts as flat arrays against lists of strings."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gristmill.core.texts import Texts, differing, from_strings
+
+STRINGS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), max_size=6)
+
+
+@given(STRINGS)
+def test_strings_come_back_as_they_were(strings: list[str]) -> None:
+    texts = from_strings(strings)
+    assert len(texts) == len(strings)
+    assert list(texts.strings()) == strings == [texts.string(row) for row in range(len(texts))]
+
+
+@settings(deadline=None)  # the first case compiles
+@given(STRINGS, st.data())
+def test_rows_are_gathered_and_put(strings: list[str], data: st.DataObject) -> None:
+    rows = sorted(data.draw(st.sets(st.integers(0, len(strings) - 1)))) if strings else []
+    texts, chosen = from_strings(strings), np.array(rows, np.int64)
+    assert list(texts.gather(chosen).strings()) == [strings[row] for row in rows]
+    others = data.draw(st.lists(st.text("ab", max_size=3), min_size=len(rows), max_size=len(rows)))
+    changed = dict(zip(rows, others, strict=True))
+    put = texts.put(chosen, from_strings(others))
+    assert list(put.strings()) == [changed.get(row, string) for row, string in enumerate(strings)]
+    assert differing(texts, put).tolist() == [changed.get(row, text) != text for row, text in enumerate(strings)]
+
+
+def test_what_changes_nothing_gives_the_same_object() -> None:
+    texts = from_strings(["a", "b"])
+    assert texts.put(np.array([1]), from_strings(["b"])) is texts
+    assert not differing(texts, texts).any()
+
+
+def test_offsets_may_begin_inside_of_the_data() -> None:
+    texts = Texts(np.frombuffer(b"xyzab", np.uint8), np.array([3, 4, 5]))
+    assert list(texts.strings()) == ["a", "b"]
