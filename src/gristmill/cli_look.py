@@ -59,7 +59,7 @@ def _show_store(path: Path, chosen: argparse.Namespace) -> None:
     from gristmill.show.store import show_store, show_tokens
     from gristmill.store.opening import is_sharded_bin, open_store
 
-    own = path.is_dir() and not is_sharded_bin(path)
+    own = place_at(path).is_folder() and not is_sharded_bin(path)
     refuse_options(chosen, "a store" if own else "no plan", ("doc",) if own else ("doc", "dtype", "eos"))
     if chosen.doc is not None:
         show_document(path, open_all(path, chosen.dtype, chosen.eos), chosen.doc, chosen.json)
@@ -74,7 +74,7 @@ def open_all(path: Path, dtype: str | None, eos: int | None) -> list[Any]:
     from gristmill.store.manifest import MANIFEST, SPLITS
     from gristmill.store.opening import open_split, open_store
 
-    if (path / MANIFEST).exists():
+    if place_at(path / MANIFEST).exists():
         return [open_split(path, split) for split in SPLITS]
     return [open_store(path, dtype, eos)]
 

@@ -253,10 +253,10 @@ def _given(chosen: argparse.Namespace, fields: dict[str, str]) -> dict[str, Any]
 def named_input(given: str) -> tuple[str, str]:
     """(source, path) of NAME=PATH; else a folder is a source by its name, and files and patterns are one, `text`."""
     name, equals, path = given.partition("=")
-    if equals and re.fullmatch(r"[\w.-]+", name) and not Path(given).exists():
+    if equals and re.fullmatch(r"[\w.-]+", name) and not place_at(given).exists():
         return name, path
     folder = Path(given).expanduser()
-    return (folder.name if folder.is_dir() else "") or "text", given
+    return (folder.name if place_at(folder).is_folder() else "") or "text", given
 
 
 # init, train-tokenizer

@@ -24,7 +24,7 @@ def index(store: Store | PathLike, seq_len: int, *, force: bool = False, progres
     with shown(progress) as told, only_builder(path):
         if force:
             remove_pack_index(path)
-        if not path.exists():
+        if not place_at(path).exists():
             _build_index(store, seq_len, path, told)
     open_pack_index(store, seq_len)
     return path
@@ -77,7 +77,7 @@ def index_documents(store: Store, *, force: bool = False, progress: Progress) ->
     written = []
     for shard in range(store.num_shards):
         path = Path(store.files.sibling(shard, ".idx"))
-        if path.exists() and not force:
+        if place_at(path).exists() and not force:
             raise ConfigError(f"{path} is there already: say force=True to build it again.", arguments="force")
         place_at(path).clear_leftovers()
         write_scanned_idx(store, shard, path)

@@ -25,7 +25,7 @@ from gristmill.engine import ENGINES, make_engine
 from gristmill.engine.base import Engine
 from gristmill.order.plan import Plan
 from gristmill.order.plan_json import read_plan
-from gristmill.places.door import as_path, as_paths, place_at
+from gristmill.places.door import as_path, as_paths, place_at, sizes
 from gristmill.recipe import Recipe, as_recipe
 from gristmill.sources.base import Format, InputFile, Mishaps, expand
 from gristmill.sources.units import Unit, cut_units, read_unit
@@ -228,9 +228,9 @@ def _texts(units: Sequence[Unit], layout: Format, progress: Progress) -> Iterato
 def _inputs(root: Path, recipe: Recipe, progress: Progress) -> list[InputFile]:
     """The files to read, in order; what lies in the output's own places is output, even below an input folder."""
     files = [file for source in recipe.sources for file in expand(source.name, source.paths)]
-    here = root.resolve()
+    here = Path(place_at(root).real())
     splits = {here / split for split in SPLITS}
-    real = functools.cache(Path.resolve)
+    real = functools.cache(lambda folder: Path(place_at(folder).real()))
     own = {file for file in files if (folder := real(file.path.parent)) in splits
            or (folder == here and file.path.name in STORE_FILES)}  # fmt: skip
     if own:
@@ -307,7 +307,7 @@ def _write_inputs(root: Path, files: list[InputFile]) -> None:
     table = pa.table({
         "source": [file.source for file in files],
         "path": [file.name for file in files],
-        "bytes": [file.path.stat().st_size for file in files],
+        "bytes": list(sizes(str(file.path) for file in files)),
         "fingerprint": [sampled_checksum(file.path) for file in files],
     })  # fmt: skip
     with place_at(root / "inputs.parquet").writing() as file:
@@ -330,7 +330,7 @@ def _write_run_json(root: Path, began: float, options: RunOptions) -> None:
 def load_plan(path: PathLike) -> Plan:
     """A plan from its file, over the stores whose paths it holds, as seen from here or from the plan's own folder."""
     try:
-        text = as_path("path", path).read_text(encoding="utf-8")
+        text = place_at(as_path("path", path)).read().decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"The plan {path} cannot be read ({error}).") from error
     sources = read_plan(text)["sources"]
@@ -346,7 +346,7 @@ def _pinned_store(plan: Path, name: str, pin: Mapping[str, Any]) -> Store:
 
 def _pinned_place(plan: Path, name: str, path: str) -> Path:
     for place in (Path(path), plan.parent / path):
-        if os.path.exists(place):  # False also for what no file can be called
+        if place_at(place).exists():
             return place
     raise ConfigError(
         f"The plan {plan} reads its source {name!r} from {path}, which does not exist: bring it back, or "

@@ -21,6 +21,12 @@ from gristmill.places.memory import owned_view
 Bytes = npt.NDArray[np.uint8]
 
 
+def read_at(file: IO[bytes], start: int, size: int) -> bytes:
+    """`size` bytes of an open file from `start` on, or what there is of them."""
+    file.seek(start)
+    return file.read(size)
+
+
 class Attempt(Protocol):
     """A file that is being written under a temporary name, unique across hosts, runs and attempts."""
 
@@ -68,7 +74,7 @@ class Place(Protocol):
         """What differs once the bytes do: the size, and a number that moves with every change."""
 
     def names(self) -> list[str]:
-        """What a folder holds, sorted."""
+        """What a folder holds, sorted; nothing where there is none."""
 
     def walk(self, *, links: bool) -> Iterator[tuple[str, list[str]]]:
         """A folder and those below it, through links too if asked, each once, with its files; nothing hidden."""
@@ -84,8 +90,7 @@ class Place(Protocol):
     def read(self, start: int = 0, size: int = -1) -> bytes:
         """Bytes from `start` on: `size` of them, or all."""
         with self.open() as file:
-            file.seek(start)
-            return file.read(size)
+            return read_at(file, start, size)
 
     def map(self) -> tuple[int, int]:
         """All bytes at an address in memory, and how many; whoever asks gives them back with `memory.unmap`."""
@@ -93,6 +98,12 @@ class Place(Protocol):
     def view(self) -> Bytes:
         """All bytes as an array, mapped for as long as somebody holds it or a slice of it."""
         return owned_view(*self.map())
+
+    def arrow(self) -> Any:
+        """All bytes, mapped, as Arrow's readers take them."""
+        import pyarrow as pa
+
+        return pa.BufferReader(pa.py_buffer(self.view()))
 
     # Writing.
 

@@ -14,6 +14,8 @@ from gristmill.core.errors import ConfigError
 from gristmill.places.base import Place
 from gristmill.places.local import Local
 
+# By the scheme of their addresses: places that are not on this machine.
+PLACES: dict[str, type[Place]] = {}
 # A `Path` has made one slash of two; a single letter before the colon would be a drive of Windows.
 _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/+(.*)", re.IGNORECASE | re.DOTALL)
 _FETCHING = {
@@ -33,10 +35,13 @@ def place_at(address: PathLike) -> Place:
 
 def kind_of(path: str) -> type[Place]:
     """What kind of place an address names: a file of this very name is one of this machine, whatever it looks like."""
-    found = _ADDRESS.match(path)
-    if found and not os.path.lexists(path):
+    if ":" not in path or os.path.lexists(path):
+        return Local
+    if found := _ADDRESS.match(path):
+        if kind := PLACES.get(found[1].lower()):
+            return kind
         raise ConfigError(_sentence(found[1].lower(), found[2]))
-    if path.startswith("pipe:") and not os.path.lexists(path):
+    if path.startswith("pipe:"):
         raise ConfigError(f"{path!r} is a command, and Gristmill reads files: run it, and give the file it writes.")
     return Local
 

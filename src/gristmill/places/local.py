@@ -9,6 +9,7 @@ import glob
 import os
 import re
 import secrets
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -19,6 +20,8 @@ from gristmill.core.errors import ConfigError, EngineError
 from gristmill.places.base import Bytes, Place
 from gristmill.places.memory import map_descriptor
 
+# What a file system says where nothing is, and where nothing can be.
+_NOTHING = {errno.ENOENT, errno.ENOTDIR, errno.EBADF, errno.ELOOP, errno.ENAMETOOLONG}
 # What a file system says where a hard link cannot be: another device, none known here, another's file, too many.
 _NO_HARD_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP}
 
@@ -30,13 +33,22 @@ class Local(Place):
         self.path = path
 
     def exists(self) -> bool:
-        return os.path.exists(self.path)
+        return self._mode() != 0
 
     def is_file(self) -> bool:
-        return os.path.isfile(self.path)
+        return stat.S_ISREG(self._mode())
 
     def is_folder(self) -> bool:
-        return os.path.isdir(self.path)
+        return stat.S_ISDIR(self._mode())
+
+    def _mode(self) -> int:
+        """What is here; 0 for nothing, and for what no file can be called. What may not be looked at is an error."""
+        try:
+            return os.stat(self.path).st_mode
+        except (OSError, ValueError) as error:
+            if isinstance(error, ValueError) or error.errno in _NOTHING:
+                return 0
+            raise
 
     def is_link(self) -> bool:
         return os.path.islink(self.path)
@@ -57,7 +69,7 @@ class Local(Place):
         return found.st_size, found.st_mtime_ns
 
     def names(self) -> list[str]:
-        return sorted(os.listdir(self.path))
+        return sorted(os.listdir(self.path)) if self.is_folder() else []
 
     def walk(self, *, links: bool) -> Iterator[tuple[str, list[str]]]:
         seen: set[str] = set()

@@ -14,6 +14,7 @@ from gristmill.loader.state import check_state, check_values
 from gristmill.order.mix import weight_text
 from gristmill.order.phases import Segment
 from gristmill.order.plan import Plan
+from gristmill.places.door import place_at
 from gristmill.run import load_plan
 from gristmill.show.asking import refuse_options
 from gristmill.show.terminal import Row, facts, line, print_json, table
@@ -24,7 +25,7 @@ _ENDLESS_STEPS = 1000
 
 def show_json_file(path: Path, chosen: argparse.Namespace) -> None:
     """A plan or a checkpoint."""
-    values = parse_json(path.read_bytes(), str(path))
+    values = parse_json(place_at(path).read(), str(path))
     if isinstance(values, dict) and "gristmill_plan" in values:
         refuse_options(chosen, "a plan", ("step", "doc", "until"))
         _show_plan(load_plan(path), chosen)

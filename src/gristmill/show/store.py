@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gristmill.core.bar import Bar
+from gristmill.places.door import place_at
 from gristmill.show.funnel import show_funnel, show_split
 from gristmill.show.terminal import facts, line, print_json, table
 from gristmill.store.manifest import MANIFEST, SPLITS, load_manifest
@@ -47,7 +48,7 @@ def show_made(root: Path, as_json: bool, bar: Bar) -> None:
 
 def store_facts(path: Path) -> dict[str, Any]:
     """What is known of a store or a split: figures, recipe, funnel, versions."""
-    split = path.name if path.name in SPLITS and not (path / MANIFEST).exists() else None
+    split = path.name if path.name in SPLITS and not place_at(path / MANIFEST).exists() else None
     root = path.parent if split else path
     manifest = load_manifest(root)
     shown = {key: getattr(manifest, key) for key in _SHOWN_KEYS}

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from gristmill.core.errors import ConfigError, SourceError, did_you_mean
+from gristmill.places.base import Place
+from gristmill.places.door import place_at
 from gristmill.places.patterns import expand_names, refuse_missing
 
 # A longer document is an error: what a worker holds stays bounded whatever the input.
@@ -193,58 +195,46 @@ def expand(source: str, paths: Sequence[str]) -> list[InputFile]:
     """
     spelt = {given: expand_names(given) for given in paths}
     names = [name for given in paths for name in spelt[given]]
-    found = {name: _below(name) if os.path.isdir(name) else _matching(name) for name in names}
+    found = {name: _below(place) if (place := place_at(name)).is_folder() else place.matching() for name in names}
     for given in paths:
         refuse_missing(given, [name for name in spelt[given] if not found[name]], f" (source {source!r})")
     root = os.path.commonpath([os.path.abspath(_fixed_part(name)) for name in names])
-    files = [InputFile(source, path, _portable(os.path.relpath(path, root))) for name in names for path in found[name]]
+    each = (path for name in names for path in found[name])
+    files = [InputFile(source, Path(path), _portable(os.path.relpath(path, root))) for path in each]
     name, count = Counter(file.name for file in files).most_common(1)[0]
     if count > 1:
         raise ConfigError(f"Source {source!r} names the file {name} {count} times: each may be read once.")
     return files
 
 
-def _below(folder: str) -> list[Path]:
+def _below(folder: Place) -> list[str]:
     """All files below a folder, through links to folders too; a folder that cannot be listed is an error."""
-    files: list[Path] = []
-    seen: set[str] = set()
-    for place, folders, names in os.walk(folder, onerror=_unlisted, followlinks=True):
-        real = os.path.realpath(place)
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and real not in seen)
-        files += [Path(place, name) for name in _data_files(names) if real not in seen]
-        seen.add(real)
-    return sorted(path for path in files if path.is_file())
+    try:
+        walked = folder.walk(links=True)
+        files = [os.path.join(here, name) for here, names in walked for name in _data_files(names)]
+    except OSError as error:
+        raise SourceError(f"The folder {error.filename} cannot be listed ({error.strerror}).") from error
+    return sorted((path for path in files if place_at(path).is_file()), key=Path)
 
 
 def _data_files(names: list[str]) -> list[str]:
     """The names in one folder that are data."""
-    shown = [name for name in names if not name.startswith(".")]
-    if not _HUGGING_FACE.intersection(shown):
-        return shown
+    if not _HUGGING_FACE.intersection(names):
+        return names
     return [
         name
-        for name in shown
+        for name in names
         if name not in _HUGGING_FACE and not name.endswith(".lock") and not fnmatch(name, "cache-*.arrow")
     ]
-
-
-def _unlisted(error: OSError) -> None:
-    raise SourceError(f"The folder {error.filename} cannot be listed ({error.strerror}).") from error
-
-
-def _matching(pattern: str) -> list[Path]:
-    if os.path.isfile(pattern):
-        return [Path(pattern)]
-    return [found for name in sorted(glob.glob(pattern, recursive=True)) if (found := Path(name)).is_file()]
 
 
 def _fixed_part(given: str) -> Path:
     """A folder itself, the folder of a file, or that of a pattern up to its first wildcard."""
     path = Path(given)
-    if path.is_dir():
+    if place_at(path).is_folder():
         return path
     fixed = list(path.parent.parts)
-    if not path.is_file():
+    if not place_at(path).is_file():
         fixed = list(itertools.takewhile(lambda part: not glob.has_magic(part), fixed))
     return Path(*fixed)
 

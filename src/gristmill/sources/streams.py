@@ -18,6 +18,7 @@ from contextvars import ContextVar
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from gristmill.core.errors import SourceError
+from gristmill.places.door import place_at
 from gristmill.sources.zstd_frames import Frames, Unpacked, frame_starts
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Stream:
     def __init__(self, file: InputFile, start: int = 0) -> None:
         self._path = file.path
         self._packing = packing_of(file.path)
-        self._file: IO[bytes] = open(file.path, "rb")  # noqa: SIM115 - closed by __exit__
+        self._file: IO[bytes] = place_at(file.path).open()  # closed by __exit__
         self.position = start
         try:
             self._check_magic()
@@ -180,7 +181,7 @@ class _Members:
 def seekable(file: InputFile) -> Iterator[Any]:
     """A file for readers that jump about in it, memory-mapped; what is packed is unpacked to a temporary file first."""
     if packing_of(file.path) is None:
-        with _mapped(file.path) as source:
+        with place_at(file.path).arrow() as source:
             yield source
         return
     with tempfile.NamedTemporaryFile(prefix="gristmill-") as unpacked:
@@ -188,15 +189,8 @@ def seekable(file: InputFile) -> Iterator[Any]:
             while chunk := stream.read():
                 unpacked.write(chunk)
         unpacked.flush()
-        with _mapped(unpacked.name) as source:
+        with place_at(unpacked.name).arrow() as source:
             yield source
-
-
-def _mapped(path: str | os.PathLike[str]) -> Any:
-    """An empty file cannot be mapped."""
-    import pyarrow as pa
-
-    return pa.memory_map(os.fspath(path)) if os.path.getsize(path) else pa.BufferReader(b"")
 
 
 class Transcoded:

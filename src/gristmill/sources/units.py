@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gristmill.core.errors import SourceError
+from gristmill.places.door import place_at, sizes
 from gristmill.sources.base import Format, InputFile, Mishaps, Part
 from gristmill.sources.batches import rebatch
 from gristmill.sources.ids import first_of_each
@@ -45,19 +46,20 @@ def cut_units(files: Sequence[InputFile], formats: Mapping[str, Format], unit_by
     """
     units = []
     for source, group in itertools.groupby(files, key=lambda file: file.source):
-        sized = [(file, _size(file)) for file in group]
+        held = list(group)
+        sized = list(zip(held, _sizes(held), strict=True))
         each = unit_bytes or _unit_bytes(sum(size for _, size in sized))
         parts = (part for file, size in sized for part in _parts(file, size, formats[source], each))
         units += [Unit(source, tuple(held)) for held in _grouped(parts, each)]
     return units
 
 
-def _size(file: InputFile) -> int:
-    """Bytes on disk; 0 if it cannot be looked at, which its reader tells then."""
+def _sizes(files: Sequence[InputFile]) -> list[int]:
+    """Bytes on disk; 0 for a file that cannot be looked at, which its reader tells then."""
     try:
-        return os.stat(file.path).st_size
+        return list(sizes(os.fspath(file.path) for file in files))
     except OSError:
-        return 0
+        return [0] if len(files) == 1 else [size for file in files for size in _sizes([file])]
 
 
 def _unit_bytes(source_bytes: int) -> int:
@@ -107,7 +109,7 @@ def _read(part: Part, format: Format, seen: set[str], mishaps: Mishaps) -> Itera
     """The documents of a part; what ends it early is one mishap. `seen` are the ids of the unit so far."""
     kind = kind_of(part.file, format)
     try:
-        if os.stat(part.file.path).st_size == 0:
+        if place_at(part.file.path).size() == 0:
             mishaps.empty.append(part.file.name)
             if kind.needs_bytes or packing_of(part.file.path):
                 return

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from gristmill.core.errors import SourceError
 from gristmill.core.seek_table import read_seek_table
+from gristmill.places.door import place_at
 
 Starts = npt.NDArray[np.int64]
 
@@ -108,7 +109,7 @@ class _Stretch:
 
 def frame_edges(path: Path, unit_bytes: int) -> list[int]:
     """Unpacked bytes at which frames begin, `unit_bytes` packed bytes or more apart; none without a table."""
-    with open(path, "rb") as file:
+    with place_at(path).open() as file:
         starts = frame_starts(file)
     if starts is None:
         return []

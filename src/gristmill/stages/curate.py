@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from gristmill.core.hashing import fingerprint
 from gristmill.core.options import content
 from gristmill.curate.chain import Curation
 from gristmill.curate.ledger import Ledger, dropped_schema
+from gristmill.places.door import place_at
 from gristmill.sources.base import Format, Mishap, Mishaps
 from gristmill.sources.units import Unit, read_unit
 from gristmill.stages.tables import document_schema, fitted, pass_writers
@@ -75,8 +75,7 @@ def inputs_fingerprint(unit: Unit) -> str:
     """The files of a unit as they are now: names, sizes, times of change, and the stretches that are read."""
     parts = []
     for part in unit.parts:
-        found = os.stat(part.file.path)
-        parts.append([part.file.name, found.st_size, found.st_mtime_ns, part.start, part.stop])
+        parts.append([part.file.name, *place_at(part.file.path).stamp(), part.start, part.stop])
     return fingerprint([unit.source, parts])
 
 

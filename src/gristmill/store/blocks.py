@@ -10,7 +10,6 @@ need; 8 bytes of sums for each are 0.2 % of the store. Tokens are summed as they
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -19,6 +18,7 @@ import numpy.typing as npt
 import xxhash
 
 from gristmill.core.errors import StoreError
+from gristmill.places.base import read_at
 from gristmill.store.format import block_sums
 
 BLOCKS_SUFFIX = ".blocks"
@@ -84,10 +84,10 @@ def check_blocks(data: npt.NDArray[np.uint8], checksum: str, name: str) -> Sums:
     return sums.view("<u8")
 
 
-def read_checked(fd: int, at: int, size: int, sums: Sums, name: str) -> bytes:
+def read_checked(file: IO[bytes], at: int, size: int, sums: Sums, name: str) -> bytes:
     """Bytes [at, at + size) of a file, each of whose blocks that they touch has the sum that it should have."""
     first, end = at // BLOCK, -(-(at + size) // BLOCK)
-    data = memoryview(os.pread(fd, (end - first) * BLOCK, first * BLOCK))
+    data = memoryview(read_at(file, first * BLOCK, (end - first) * BLOCK))
     for block in range(first, end):
         part = data[(block - first) * BLOCK : (block - first + 1) * BLOCK]
         if block >= len(sums) or xxhash.xxh3_64_intdigest(part) != int(sums[block]):

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gristmill.places.door import place_at
 from gristmill.store.blocks import BLOCKS_SUFFIX
 from gristmill.store.format import DOCS_SUFFIX, IDS_SUFFIX, beside
 from gristmill.store.manifest import ShardEntry
@@ -25,11 +26,12 @@ class Coverage:
 
     def add(self, path: str | Path, kind: str, by: str) -> None:
         """A file that has been compared with its sum, whether it passed or not."""
-        if os.path.exists(path):
+        place = place_at(path)
+        if place.exists():
             row = self.kinds.setdefault(kind, {"files": 0, "bytes": 0, "by": by})
             row["files"] = int(row["files"]) + 1
-            row["bytes"] = int(row["bytes"]) + os.path.getsize(path)
-            self._seen.add(os.path.realpath(path))
+            row["bytes"] = int(row["bytes"]) + place.size()
+            self._seen.add(place.real())
 
     def add_shard(self, path: str, entry: ShardEntry, listing: Listing) -> None:
         """The files of one shard, by the sums that its store has."""
@@ -48,9 +50,7 @@ class Coverage:
 
     def unlisted(self, folder: Path) -> list[str]:
         """Files that no sum covers, by their place in the store; hidden ones are locks and work in progress."""
-        found = []
-        for here, folders, names in os.walk(folder):
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
-            paths = (os.path.join(here, name) for name in sorted(names) if not name.startswith("."))
-            found += [os.path.relpath(path, self.root) for path in paths if os.path.realpath(path) not in self._seen]
+        walked = place_at(folder).walk(links=False) if place_at(folder).is_folder() else ()
+        paths = (os.path.join(here, name) for here, names in walked for name in names)
+        found = [os.path.relpath(path, self.root) for path in paths if place_at(path).real() not in self._seen]
         return [name for name in found if name not in _DERIVED]

@@ -7,15 +7,17 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from gristmill.core.errors import StoreError
 from gristmill.core.hashing import hash_ids
+from gristmill.places.base import read_at
+from gristmill.places.door import place_at
 from gristmill.store.blocks import BLOCKS_SUFFIX, Sums, head_bytes, read_checked, read_head
-from gristmill.store.files import Files, Ints
+from gristmill.store.files import Files, Ints, unreadable
 from gristmill.store.format import DOCS_SUFFIX, IDS_HEADER, IDS_MAGIC, IDS_SUFFIX
 from gristmill.store.sums import check_listed, read_sums
 from gristmill.store.table import offsets
@@ -45,14 +47,12 @@ class NamedDocuments:
         """(which hash, row) for each of the hashed ids that the shard may hold."""
         path, count = self._files.sibling(shard, IDS_SUFFIX), int(self._files.documents[shard])
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            file = place_at(path).open(buffered=False)
         except OSError as error:
-            raise StoreError(f"{path} cannot be opened ({error.strerror}): bring the file back.") from error
-        try:
-            ids = _Ids(fd, path, count, self._sums(shard))
+            raise unreadable(path, error) from error
+        with file:
+            ids = _Ids(file, path, count, self._sums(shard))
             return [(i, row) for i, wanted in enumerate(hashes.tolist()) for row in ids.rows(wanted)]
-        finally:
-            os.close(fd)
 
     def _read_sums(self, shard: int) -> Sums | None:
         """The sums of the blocks of a shard's `.ids`; none where an older version made the store."""
@@ -60,10 +60,10 @@ class NamedDocuments:
         if not checksum:
             return None
         try:
-            with open(path, "rb") as file:
-                return read_head(file.read(head_bytes(int(self._files.documents[shard]))), checksum, path).ids.copy()
+            head = place_at(path).read(0, head_bytes(int(self._files.documents[shard])))
         except OSError as error:
-            raise StoreError(f"{path} cannot be opened ({error.strerror}): bring the file back.") from error
+            raise unreadable(path, error) from error
+        return read_head(head, checksum, path).ids.copy()
 
     def locate(self, ids: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
         """For each id the (shard, row) of its documents: one bisection a shard, then the id itself is compared."""
@@ -80,7 +80,7 @@ class NamedDocuments:
 
         path = self._files.sibling(shard, DOCS_SUFFIX)
         try:
-            return pq.ParquetFile(path)
+            return pq.ParquetFile(place_at(path).arrow())
         except (OSError, ValueError) as error:
             raise StoreError(f"{path} cannot be read ({error}): restore it or make the store again.") from error
 
@@ -103,14 +103,15 @@ class NamedDocuments:
 class _Ids:
     """An opened `.ids` of `count` documents; what is read is checked by its sum, or at least by its order."""
 
-    fd: int
+    file: IO[bytes]
     path: str
     count: int
     sums: Sums | None
 
     def __post_init__(self) -> None:
         head = IDS_MAGIC + self.count.to_bytes(8, "little")
-        if os.fstat(self.fd).st_size != IDS_HEADER + 12 * self.count or os.pread(self.fd, IDS_HEADER, 0) != head:
+        size = self.file.seek(0, os.SEEK_END)
+        if size != IDS_HEADER + 12 * self.count or read_at(self.file, 0, IDS_HEADER) != head:
             raise self._damaged(f"it does not hold {self.count:,} ids")
 
     def rows(self, wanted: int) -> list[int]:
@@ -140,8 +141,8 @@ class _Ids:
         """`count` numbers at byte `at`."""
         size = np.dtype(dtype).itemsize * count
         if self.sums is None:
-            return np.frombuffer(os.pread(self.fd, size, at), dtype)
-        return np.frombuffer(read_checked(self.fd, at, size, self.sums, self.path), dtype)
+            return np.frombuffer(read_at(self.file, at, size), dtype)
+        return np.frombuffer(read_checked(self.file, at, size, self.sums, self.path), dtype)
 
     def _damaged(self, what: str) -> StoreError:
         return StoreError(f"{self.path} is damaged ({what}): restore it or make the store again.")

@@ -31,16 +31,17 @@ def link(source: PathLike, target: Path) -> None:
 def store_splits(path: PathLike) -> tuple[Path, tuple[str, ...]]:
     """The root of a store and the splits that `path` means: both for the root itself, else the one."""
     whole = Path(os.path.abspath(place_at(path).path))
-    if (whole / MANIFEST).exists():
+    if place_at(whole / MANIFEST).exists():
         return whole, SPLITS
-    if whole.name in SPLITS and (whole.parent / MANIFEST).exists():
+    if whole.name in SPLITS and place_at(whole.parent / MANIFEST).exists():
         return whole.parent, (whole.name,)
     raise ConfigError(f"{path} is no store made by Gristmill: give its folder; foreign files are imported first.")
 
 
 def refuse_inside(root: Path, folder: Path) -> None:
     """Keep what is written to `folder` out of the store that is read."""
-    if root.resolve() in (folder.resolve(), *folder.resolve().parents):
+    real = Path(place_at(folder).real())
+    if Path(place_at(root).real()) in (real, *real.parents):
         raise ConfigError(f"{folder} lies inside the store {root}: choose another folder to write to.")
 
 
@@ -55,7 +56,7 @@ class _Part:
     def entries(self, split: str, out: Path) -> list[ShardEntry]:
         """The shards of a split, their paths as seen from `out`."""
         shards = self.manifest.splits.get(split, []) if split in self.splits else []
-        here = self.root.resolve()
+        here = Path(place_at(self.root).real())
         return [ShardEntry(**{**vars(s), "path": Path(os.path.relpath(here / s.path, out)).as_posix()}) for s in shards]
 
 
@@ -69,7 +70,7 @@ def join(paths: Sequence[PathLike], out: PathLike, *, overwrite: bool = False) -
     for part in parts:
         _check_alike(parts[0], part)
         refuse_inside(part.root, root)
-    manifest = _joined(parts, root.resolve())
+    manifest = _joined(parts, Path(place_at(root).real()))
     with StoreFolder(root, "join").making(overwrite) as making:
         _copy_tokenizer(parts, root)
         making.finish(manifest)
@@ -129,6 +130,6 @@ def _versions(parts: list[dict[str, str]]) -> dict[str, str]:
 
 
 def _copy_tokenizer(parts: list[_Part], out: Path) -> None:
-    found = [part.root / TOKENIZER for part in parts if (part.root / TOKENIZER).exists()]
+    found = [part.root / TOKENIZER for part in parts if place_at(part.root / TOKENIZER).exists()]
     if found:
-        place_at(out / TOKENIZER).write(found[0].read_bytes())
+        place_at(out / TOKENIZER).write(place_at(found[0]).read())

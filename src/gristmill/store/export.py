@@ -6,7 +6,6 @@ import csv
 import gzip
 import io
 import json
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ import numpy as np
 from gristmill.core.arguments import as_choice, as_flag
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.core.progress import Progress, Shown, shown
-from gristmill.places.door import as_path
+from gristmill.places.door import as_path, place_at
 from gristmill.store.exchange import refuse_inside, store_splits
 from gristmill.store.format import DOCS_SUFFIX, SUM_BLOCK, block_sums
 from gristmill.store.manifest import SPLITS, Manifest, load_manifest
@@ -123,15 +122,15 @@ def _place_tokens(job: _Job, store: Store, shard: int, name: str, dtype: np.dtyp
 def _check_linked(store: Store, shard: int) -> None:
     """A shard that is a symbolic link must lead to its tokens: the sums of the first and the last block tell."""
     path = store.files.path(shard)
-    if not os.path.islink(path):
+    if not place_at(path).is_link():
         return
-    sums = np.fromfile(store.files.sibling(shard, ".sum"), "<u8")
+    sums = np.frombuffer(place_at(store.files.sibling(shard, ".sum")).read(), "<u8")
     block, tokens = SUM_BLOCK // store.dtype.itemsize, int(store.files.tokens[shard])
     last = (tokens - 1) // block * block
     ends = [block_sums(store.shard_tokens(shard, at, min(at + block, tokens))) for at in (0, last)]
     known = checksum(sums.tobytes()) == store.files.checksums[shard].decode()
     if not known or sums[[0, last // block]].tolist() != np.concatenate(ends).tolist():
-        raise StoreError(f"{path} is a link to {os.path.realpath(path)}, which is not this shard: put the shard there.")
+        raise StoreError(f"{path} is a link to {place_at(path).real()}, which is not this shard: put the shard there.")
 
 
 def _compression_notes(job: _Job) -> list[str]:
@@ -195,7 +194,7 @@ def _document_batches(path: Path) -> Iterator[Any]:
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(place_at(path).arrow()) as file:
             wanted = [c for c in ("id", "source", "offset", "length", "path") if c in file.schema_arrow.names]
             yield from file.iter_batches(columns=wanted)
     except (OSError, ValueError) as error:

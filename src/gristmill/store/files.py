@@ -14,6 +14,8 @@ import numpy.typing as npt
 
 from gristmill.core.errors import StoreError
 from gristmill.core.hashing import hash64
+from gristmill.places.base import read_at
+from gristmill.places.door import place_at, sizes
 from gristmill.store.format import beside
 
 Ints = npt.NDArray[np.int64]
@@ -82,10 +84,11 @@ class Files:
         return int(self.compressed[i]) or int(self.header[i]) + int(self.tokens[i]) * itemsize
 
     def check_sizes(self, itemsize: int) -> None:
-        """Name the first shard that is missing or of the wrong size (5 microseconds a shard)."""
+        """Name the first shard that is missing or of the wrong size."""
+        every = sizes(self.path(i) for i in range(len(self)))
         for i in range(len(self)):
             try:
-                found = os.stat(self.path(i)).st_size
+                found = next(every)
             except OSError as error:
                 raise StoreError(f"Shard {self.path(i)} is missing ({error.strerror}): bring it back.") from error
             if found != self.size(i, itemsize):
@@ -93,6 +96,11 @@ class Files:
                     f"Shard {self.path(i)} has {found:,} bytes, {self.size(i, itemsize):,} were expected: "
                     "it was cut off or replaced; restore it or make the store again."
                 )
+
+
+def unreadable(path: str, error: OSError) -> StoreError:
+    """A file of a store that is not there, or that this process may not read."""
+    return StoreError(f"{path} cannot be opened ({error.strerror}): bring the file back.")
 
 
 def make_files(root: str | Path, rows: Sequence[FileRow]) -> Files:
@@ -118,7 +126,7 @@ def _texts(values: Sequence[str]) -> npt.NDArray[np.bytes_]:
 
 def joined(parts: Sequence[Files]) -> Files:
     """Several stores' files as one, by absolute names."""
-    folder = functools.cache(os.path.realpath)
+    folder = functools.cache(lambda parent: place_at(parent).real())
     paths = (os.path.split(part.path(i)) for part in parts for i in range(len(part)))
     names = [os.fsencode(os.path.join(folder(parent), name)) for parent, name in paths]
     columns = [field.name for field in fields(Files) if field.name not in ("root", "names")]
@@ -128,14 +136,11 @@ def joined(parts: Sequence[Files]) -> Files:
 
 def sampled_checksum(path: Path) -> str:
     """What identifies a foreign file: xxh3 of its size and of 64 evenly spread blocks of 4 KiB."""
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        size = os.fstat(fd).st_size
-        parts = [size.to_bytes(8, "little")]
-        whole = os.pread(fd, size, 0) if size <= _SAMPLE_BLOCKS * _SAMPLE_BYTES else None
-        for i in range(_SAMPLE_BLOCKS):
-            at = max(size - _SAMPLE_BYTES, 0) * i // (_SAMPLE_BLOCKS - 1)
-            parts.append(os.pread(fd, _SAMPLE_BYTES, at) if whole is None else whole[at : at + _SAMPLE_BYTES])
-    finally:
-        os.close(fd)
+    with place_at(path).open(buffered=False) as file:
+        size = file.seek(0, os.SEEK_END)
+        starts = [max(size - _SAMPLE_BYTES, 0) * i // (_SAMPLE_BLOCKS - 1) for i in range(_SAMPLE_BLOCKS)]
+        whole = size <= _SAMPLE_BLOCKS * _SAMPLE_BYTES
+        data = read_at(file, 0, size) if whole else b""
+        blocks = [data[at : at + _SAMPLE_BYTES] if whole else read_at(file, at, _SAMPLE_BYTES) for at in starts]
+    parts = [size.to_bytes(8, "little"), *blocks]
     return f"{hash64(b''.join(parts)):016x}"

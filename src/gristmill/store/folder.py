@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gristmill.core.errors import ConfigError, StoreError
+from gristmill.places.door import place_at
 from gristmill.places.folders import (
     LOCK,
     UNFINISHED,
@@ -111,12 +112,12 @@ class StoreFolder:
         is_ours, finished, begun = self._names(), _finished(self.root), read_claim(self.root)
         goes_on = finished is None and begun is not None and begun.about == self.about
         made = claim(self.root, self.about, _own_shards(finished))
-        (self.root / MANIFEST).unlink(missing_ok=True)
+        place_at(self.root / MANIFEST).remove()
         kept = {name for shard in made.names for name in shard_files(shard)} if goes_on else set()
         remove(self.root, lambda name: is_ours(name) and name not in (LOCK, UNFINISHED) and name not in kept
                and not (goes_on and self.is_work(name)))  # fmt: skip
         for split in SPLITS:
-            (self.root / split).mkdir(exist_ok=True)
+            place_at(self.root / split).make_folder()
         return Making(self, made)
 
     def _end(self, made: Claim) -> None:
@@ -142,14 +143,14 @@ class Making:
         root = self.folder.root
         remove(root, lambda name: name in listed or name.rstrip("/") in SPLITS or is_temporary(Path(name).name))
         for split in SPLITS:
-            (root / split).mkdir(exist_ok=True)
+            place_at(root / split).make_folder()
         manifest.save(root)
         self.folder._end(self.claim)
 
 
 def _finished(root: Path) -> Manifest | None:
     """The manifest of a finished store, if there is one."""
-    if not (root / MANIFEST).exists():
+    if not place_at(root / MANIFEST).exists():
         return None
     try:
         return load_manifest(root)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gristmill.core.errors import ConfigError, StoreError
+from gristmill.places.door import place_at
 from gristmill.store.boundaries import scanned_lengths
 from gristmill.store.files import Ints
 from gristmill.store.opening import open_store
@@ -52,7 +54,7 @@ class _Marked:
 
 def open_foreign(path: Path, dtype: str | None, eos: int) -> Store:
     """One foreign file as a store of one shard, its tokens not read yet."""
-    if path.is_dir():
+    if place_at(path).is_folder():
         raise ConfigError(f"{path} is a folder: give its token files; stores that Gristmill made are joined.")
     store = open_store(path, dtype=dtype, eos=eos)
     if not store.num_tokens:
@@ -89,7 +91,7 @@ def _cut_at_eos(store: Store, tokens: npt.NDArray[Any], marked: _Marked, eos: in
 def _marked(store: Store, eos: int, boundaries: str) -> _Marked:
     path = Path(store.files.path(0))
     sidecar = path.with_name(path.name.removesuffix(".npy") + ".csv.gz")
-    if boundaries == "auto" and path.suffix == ".npy" and not store.files.header[0] and sidecar.exists():
+    if boundaries == "auto" and path.suffix == ".npy" and not store.files.header[0] and place_at(sidecar).exists():
         return _by_sidecar(sidecar, path, store.num_tokens)
     if boundaries == "auto" and store.facts.boundary == "idx":
         lengths = _indexed_lengths(store, path)
@@ -126,8 +128,9 @@ def _by_sidecar(sidecar: Path, path: Path, count: int) -> _Marked:
 def _read_sidecar(sidecar: Path, count: int) -> tuple[Ints, list[list[str]]]:
     """The (start, end) of each row that has tokens, in rising order, and the rows: start,end[,id,src,loc]."""
     try:
-        with gzip.open(sidecar, "rt", encoding="utf-8", newline="") as file:
-            rows = [row for row in csv.reader(file) if row and row[0] != row[1]]
+        with place_at(sidecar).open() as packed:
+            lines = io.TextIOWrapper(gzip.GzipFile(fileobj=packed), encoding="utf-8", newline="")
+            rows = [row for row in csv.reader(lines) if row and row[0] != row[1]]
         spans = np.array([(int(row[0]), int(row[1])) for row in rows], dtype=np.int64).reshape(-1, 2)
     except (OSError, EOFError, ValueError, IndexError) as error:
         raise StoreError(f'{sidecar} cannot be read ({error}): restore it or import with boundaries="eos".') from error

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from gristmill.places.base import read_at
+from gristmill.places.door import place_at
+
 _BLOCKS, _BLOCK_BYTES = 64, 4096
 # If halves were tokens of their own, the largest 32 would all be first halves once in 2^32 files.
 _ENOUGH = 32
@@ -18,7 +21,7 @@ def find_dtype(path: Path) -> str | None:
     Ids leave the upper half of their bytes nearly empty. So items of n bytes are what the file holds, if many of their
     lower halves exceed every upper half: two neighbouring tokens that were taken for one item would not do that.
     """
-    size, sample = path.stat().st_size, _sample(path)
+    size, sample = place_at(path).size(), _sample(path)
     fitting = (itemsize for itemsize in (8, 4, 2) if size % itemsize == 0 and _holds(sample, itemsize))
     return next((f"uint{8 * itemsize}" for itemsize in fitting), None)
 
@@ -31,7 +34,7 @@ def _holds(sample: bytes, itemsize: int) -> bool:
 
 def _sample(path: Path) -> bytes:
     """64 evenly spread blocks of 4 KiB that begin at multiples of 4 KiB, or the whole of a small file."""
-    with open(path, "rb") as file:
-        blocks = -(-os.fstat(file.fileno()).st_size // _BLOCK_BYTES)
+    with place_at(path).open(buffered=False) as file:
+        blocks = -(-file.seek(0, os.SEEK_END) // _BLOCK_BYTES)
         starts = sorted({(blocks - 1) * i // (_BLOCKS - 1) * _BLOCK_BYTES for i in range(_BLOCKS)})
-        return b"".join(os.pread(file.fileno(), _BLOCK_BYTES, start) for start in starts)
+        return b"".join(read_at(file, start, _BLOCK_BYTES) for start in starts)

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import xxhash
 
 from gristmill.core.errors import StoreError
-from gristmill.store.files import Ints
+from gristmill.places.door import place_at
+from gristmill.store.files import Ints, unreadable
 from gristmill.store.format import IDX_HEADER, IdxHeader, read_idx_header
 
 Bytes = npt.NDArray[np.uint8]
@@ -21,10 +22,9 @@ _ENTRIES = 32_768
 def read_header(path: str) -> IdxHeader:
     """The head of an `.idx`, its file named if it cannot be read."""
     try:
-        with open(path, "rb") as file:
-            return read_idx_header(file.read(IDX_HEADER), path)
+        return read_idx_header(place_at(path).read(0, IDX_HEADER), path)
     except OSError as error:
-        raise StoreError(f"{path} cannot be opened ({error.strerror}): bring the file back.") from error
+        raise unreadable(path, error) from error
 
 
 def check_idx(data: Bytes, name: str, tokens: int, itemsize: int, checksum: str = "") -> IdxHeader:
@@ -79,8 +79,10 @@ class Idx:
     """The documents of one shard of `tokens` tokens, memory-mapped: read with numpy alone, where no batch waits."""
 
     def __init__(self, path: str, tokens: int, itemsize: int, checksum: str = "") -> None:
-        read_header(path)  # an empty file cannot be mapped
-        data = np.memmap(path, np.uint8, "r")
+        try:
+            data = place_at(path).view()
+        except OSError as error:
+            raise unreadable(path, error) from error
         header = check_idx(data, path, tokens, itemsize, checksum)
         self.documents, self._tokens, self._itemsize = header.documents, tokens, itemsize
         self._pointers, self._marks = _arrays(data, header)

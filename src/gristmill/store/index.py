@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,7 +57,7 @@ def index_path(store: Store, seq_len: int) -> Path:
     name = f"pack-{seq_len}.gmi"
     if store.facts.index_dir:
         return Path(store.facts.index_dir) / f"{store.fingerprint[:16]}-{name}"
-    if os.path.isdir(store.facts.path):
+    if place_at(store.facts.path).is_folder():
         joined = f"joined-{store.fingerprint[:16]}-" if len(store.facts.stores) > 1 else ""
         return Path(store.facts.path) / f"{joined}{name}"
     first = Path(store.files.path(0))
@@ -72,9 +71,9 @@ class PackFile:
         self.path, self.header = path, read_header(path)
         self.seq_len = int(self.header["seq_len"])
         places = layout(*(self.header[key] for key in ("documents", "ranges", "shards")))
-        if path.stat().st_size != places["end"][0]:
+        if place_at(path).size() != places["end"][0]:
             raise StoreError(f"{path} was cut off: {_REMEDY}")
-        data = np.memmap(path, np.uint8, "r")
+        data = place_at(path).view()
         tables = data[_ARRAYS_AT : places["full_before"][0]]
         if "tables" in self.header and xxhash.xxh3_128_hexdigest(tables.data) != self.header["tables"]:
             raise StoreError(f"{path} is damaged: its tables do not have the sum that its header names; {_REMEDY}")
@@ -197,8 +196,7 @@ def _array(data: Any, place: tuple[int, str, int]) -> Any:
 def read_header(path: Path) -> dict[str, Any]:
     """The header of a pack index: its magic, its sum and the kinds of its values are checked."""
     try:
-        with open(path, "rb") as file:
-            head = file.read(_ARRAYS_AT)
+        head = place_at(path).read(0, _ARRAYS_AT)
     except OSError as error:
         raise StoreError(f"{path} cannot be read ({error.strerror}): {_REMEDY}") from error
     if head[:8] not in (MAGIC, _UNSUMMED) or len(head) < _ARRAYS_AT:
@@ -219,23 +217,22 @@ def read_header(path: Path) -> dict[str, Any]:
 
 def is_pack_index(path: Path) -> bool:
     """Whether a file is one of ours, by its first bytes."""
-    if path.is_symlink() or not path.is_file():
-        return False
-    with open(path, "rb") as file:
-        return file.read(len(MAGIC)) in (MAGIC, _UNSUMMED)
+    place = place_at(path)
+    return place.is_file() and not place.is_link() and place.read(0, len(MAGIC)) in (MAGIC, _UNSUMMED)
 
 
 def remove_pack_index(path: Path) -> None:
     """Make room for a new index; a file that is none is not ours to delete."""
-    if os.path.lexists(path) and not is_pack_index(path):
+    place = place_at(path)
+    if (place.exists() or place.is_link()) and not is_pack_index(path):
         raise ConfigError(f"{path} is no pack index, so it is left alone: move it away, or give another index_dir.")
-    path.unlink(missing_ok=True)
+    place.remove()
 
 
 def open_pack_index(store: Store, seq_len: int) -> PackIndex:
     """The index of a store for windows of `seq_len`; never made silently."""
     path = index_path(store, seq_len)
-    if not path.exists():
+    if not place_at(path).exists():
         raise ConfigError(
             'cut="pack" needs an index that does not exist yet: run '
             f"`gristmill index {store.facts.path} --seq-len {seq_len}`, or gm.index(store, seq_len={seq_len})."

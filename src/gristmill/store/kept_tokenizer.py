@@ -10,18 +10,19 @@ import numpy.typing as npt
 
 from gristmill.core.arguments import refuse
 from gristmill.core.errors import ConfigError, StoreError
+from gristmill.places.door import place_at
 from gristmill.store.sums import check_listed, read_sums
 
 
 def load_kept(path: str | None, store: str) -> Any:
     """The tokenizer as the `tokenizers` library has it; special tokens in a text stay text, as in documents."""
-    if path is None or not Path(path).exists():
+    if path is None or not place_at(path).exists():
         raise ConfigError(f"{store} has no tokenizer.json beside it: its tokens can be neither decoded nor made.")
     from tokenizers import Tokenizer
 
     check_listed(path, Path(path).name, read_sums(str(Path(path).parent)))
     try:
-        loaded = Tokenizer.from_str(Path(path).read_text(encoding="utf-8"))
+        loaded = Tokenizer.from_str(place_at(path).read().decode("utf-8"))
     except Exception as error:  # the library raises nothing narrower
         raise StoreError(f"{path} cannot be read ({error}): restore it.") from error
     loaded.encode_special_tokens = True

@@ -143,7 +143,7 @@ def read_manifest(root: Path) -> dict[str, Any]:
 def _read(root: Path) -> dict[str, Any]:
     path = root / MANIFEST
     try:
-        data = path.read_bytes()
+        data = place_at(path).read()
     except FileNotFoundError:
         raise StoreError(
             f"{root} holds no {MANIFEST}: it is no store, or its making was cut short; run it again."

@@ -22,6 +22,7 @@ from gristmill.core.errors import StoreError
 from gristmill.core.locks import Lock
 from gristmill.places.door import place_at
 from gristmill.places.memory import advise, unmap, view
+from gristmill.store.files import unreadable
 
 MAX_MAPS = 16_384
 # The file is there, but the process has no room for its map, or it is no file.
@@ -137,7 +138,7 @@ def _mapped(path: str) -> tuple[int, int]:
     except OSError as error:
         if error.errno in _UNMAPPABLE:
             raise StoreError(f"{path} cannot be memory-mapped ({error.strerror}).") from error
-        raise StoreError(f"{path} cannot be opened ({error.strerror}): bring the file back.") from error
+        raise unreadable(path, error) from error
 
 
 def _unmap_all(addresses: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]) -> None:

@@ -15,7 +15,8 @@ from gristmill.core.arguments import PathLike as PathLike
 from gristmill.core.arguments import as_whole, refuse
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.core.values import shown
-from gristmill.places.door import as_path, as_paths
+from gristmill.places.base import read_at
+from gristmill.places.door import as_path, as_paths, place_at
 from gristmill.places.patterns import expand_names, refuse_missing
 from gristmill.store.files import FileRow, Files, joined, make_files
 from gristmill.store.format import COMPRESSED_SUFFIX, IDX_HEADER, IdxHeader, check_dtype, read_idx_header
@@ -66,7 +67,9 @@ def named_paths(given: PathLike | Sequence[PathLike]) -> list[Path]:
         return [path for item in given for path in named_paths(item)]
     names = expand_names(given)
     if len(names) > 1:
-        refuse_missing(given, [name for name in names if not any(map(os.path.exists, (name, f"{name}.bin")))])
+        refuse_missing(
+            given, [name for name in names if not any(place_at(path).exists() for path in (name, f"{name}.bin"))]
+        )
     return [Path(name) for name in names]
 
 
@@ -94,17 +97,18 @@ def _check_alike(first: StoreFacts, other: StoreFacts) -> None:
 
 
 def _tokenizer_of(facts: StoreFacts) -> bytes | None:
-    return Path(facts.tokenizer).read_bytes() if facts.tokenizer and os.path.exists(facts.tokenizer) else None
+    place = place_at(facts.tokenizer) if facts.tokenizer else None
+    return place.read() if place and place.exists() else None
 
 
 def _open_one(path: Path, dtype: str | None, eos: int | None) -> Opened:
-    if path.is_dir() or is_sharded_bin(path):
+    if place_at(path).is_folder() or is_sharded_bin(path):
         return _open_directory(path, dtype, eos)
     if path.suffix == ".idx":
         path = path.with_suffix(".bin")
-    elif not path.exists() and Path(f"{path}.bin").exists():
+    elif not place_at(path).exists() and place_at(f"{path}.bin").exists():
         path = Path(f"{path}.bin")
-    if not path.exists():
+    if not place_at(path).exists():
         raise ConfigError(f"{path} does not exist.")
     if path.suffix == COMPRESSED_SUFFIX:
         raise ConfigError(f"{path} is compressed: open the folder of its store, or decompress it with `zstd -d`.")
@@ -125,14 +129,14 @@ def _open_directory(path: Path, dtype: str | None, eos: int | None) -> Opened:
 
 def store_split(path: Path) -> tuple[Path, str]:
     """The root and the split that a folder means: itself and train, unless it is a split of its parent."""
-    named = path.name in SPLITS and any((path.parent / name).exists() for name in (MANIFEST, METADATA))
+    named = path.name in SPLITS and any(place_at(path.parent / name).exists() for name in (MANIFEST, METADATA))
     return (path.parent, path.name) if named else (path, "train")
 
 
 def is_sharded_bin(path: Path) -> bool:
     """Whether a folder holds raw shards, or is a split of such a folder."""
     root, _ = store_split(path)
-    return (root / METADATA).exists() and not (root / MANIFEST).exists()
+    return place_at(root / METADATA).exists() and not place_at(root / MANIFEST).exists()
 
 
 def _open_sharded_bin(root: Path, split: str, dtype: str | None, eos: int | None) -> Opened:
@@ -161,7 +165,7 @@ def _open_split(root: Path, split: str) -> Opened:
 
 
 def _refuse_empty(path: Path) -> None:
-    if path.stat().st_size == 0:
+    if place_at(path).size() == 0:
         raise StoreError(f"{path} is empty: it holds no tokens.")
 
 
@@ -173,8 +177,7 @@ def _row(shard: dict[str, Any]) -> FileRow:
 
 def _open_file(path: Path, dtype: str | None, eos: int | None) -> Opened:
     _refuse_empty(path)
-    with open(path, "rb") as file:
-        head = file.read(LLM_C_HEADER)
+    head = place_at(path).read(0, LLM_C_HEADER)
     if head[:6] == np.lib.format.MAGIC_PREFIX:
         return _open_npy(path, dtype, eos)
     if int.from_bytes(head[:4], "little") in LLM_C and len(head) == LLM_C_HEADER:
@@ -185,15 +188,14 @@ def _open_file(path: Path, dtype: str | None, eos: int | None) -> Opened:
 
 
 def _has_idx(path: Path) -> bool:
-    return path.suffix == ".bin" and path.with_suffix(".idx").exists()
+    return path.suffix == ".bin" and place_at(path.with_suffix(".idx")).exists()
 
 
 def _dtype_in_bytes(path: Path) -> str | None:
     """The dtype of a file that only its bytes can tell it of."""
-    if not path.is_file() or not path.stat().st_size or path.suffix == ".idx" or _has_idx(path):
+    if not place_at(path).is_file() or not place_at(path).size() or path.suffix == ".idx" or _has_idx(path):
         return None
-    with open(path, "rb") as file:
-        head = file.read(len(np.lib.format.MAGIC_PREFIX))
+    head = place_at(path).read(0, len(np.lib.format.MAGIC_PREFIX))
     has_header = head == np.lib.format.MAGIC_PREFIX or int.from_bytes(head[:4], "little") in LLM_C
     return None if has_header else find_dtype(path)
 
@@ -211,7 +213,7 @@ def _open_npy(path: Path, dtype: str | None, eos: int | None) -> Opened:
     if by_column and len(shape) > 1:
         raise ConfigError(f"{path} is stored by columns: its tokens are not a stream.")
     count = math.prod(shape)
-    size = path.stat().st_size
+    size = place_at(path).size()
     if size != header + count * found.itemsize:
         expected = header + count * found.itemsize
         raise StoreError(f"{path} has {size:,} bytes, {expected:,} were expected: it was cut off; restore it.")
@@ -221,7 +223,7 @@ def _open_npy(path: Path, dtype: str | None, eos: int | None) -> Opened:
 def _npy_header(path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
     """Shape, whether by columns, dtype, and the bytes before the first token."""
     try:
-        with open(path, "rb") as file:
+        with place_at(path).open() as file:
             version = np.lib.format.read_magic(file)
             if version not in ((1, 0), (2, 0), (3, 0)):
                 raise ValueError(f"there is no version {version}")
@@ -231,7 +233,7 @@ def _npy_header(path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
                 raise ValueError(f"shape is not valid: {shown(shape)}")
             header = file.tell()
             if version == (3, 0):
-                os.pread(file.fileno(), header - 12, 12).decode("utf-8")
+                read_at(file, 12, header - 12).decode("utf-8")
             return shape, by_column, found, header
     except OSError:
         raise
@@ -249,10 +251,9 @@ def _open_llm_c(path: Path, head: bytes, eos: int | None) -> Opened:
 
 def _open_megatron(path: Path, dtype: str | None, eos: int | None) -> Opened:
     idx = path.with_suffix(".idx")
-    with open(idx, "rb") as file:
-        header = read_idx_header(file.read(IDX_HEADER), str(idx))
-    if idx.stat().st_size < header.size:
-        raise StoreError(f"{idx} has {idx.stat().st_size:,} bytes, {header.size:,} were expected: it was cut off.")
+    header, size = read_idx_header(place_at(idx).read(0, IDX_HEADER), str(idx)), place_at(idx).size()
+    if size < header.size:
+        raise StoreError(f"{idx} has {size:,} bytes, {header.size:,} were expected: it was cut off.")
     found = check_dtype(dtype or header.dtype)
     if found.itemsize != np.dtype(header.dtype).itemsize:
         raise ConfigError(f"{idx} says that its tokens are {header.dtype}, not {dtype}.")
@@ -266,11 +267,9 @@ def _indexed_bytes(idx: Path, header: IdxHeader) -> int:
     """Where the last sequence of a Megatron index ends in its `.bin`."""
     if not header.sequences:
         return 0
-    with open(idx, "rb") as file:
-        file.seek(header.pointers_at - 4)
-        length = int.from_bytes(file.read(4), "little")
-        file.seek(header.documents_at - 8)
-        return int.from_bytes(file.read(8), "little") + length * np.dtype(header.dtype).itemsize
+    length = int.from_bytes(place_at(idx).read(header.pointers_at - 4, 4), "little")
+    pointer = int.from_bytes(place_at(idx).read(header.documents_at - 8, 8), "little")
+    return pointer + length * np.dtype(header.dtype).itemsize
 
 
 def _open_bare(path: Path, dtype: str | None, eos: int | None) -> Opened:
@@ -287,12 +286,11 @@ def _open_bare(path: Path, dtype: str | None, eos: int | None) -> Opened:
 
 
 def _tokens_of(path: Path, itemsize: int) -> int:
-    count, rest = divmod(path.stat().st_size, itemsize)
+    size = place_at(path).size()
+    count, rest = divmod(size, itemsize)
     _refuse_empty(path)
     if rest:
-        raise StoreError(
-            f"{path} has {path.stat().st_size:,} bytes, no multiple of {itemsize}: cut off, or of another dtype."
-        )
+        raise StoreError(f"{path} has {size:,} bytes, no multiple of {itemsize}: cut off, or of another dtype.")
     return count
 
 

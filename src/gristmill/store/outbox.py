@@ -50,7 +50,7 @@ class Outbox:
         with only_run(self.folder, lambda: _check(self.folder, self.about, overwrite)):
             is_ours = _names(self.folder)
             self._claim = claim(self.folder, self.about, _exported(self.folder))
-            (self.folder / EXPORTED).unlink(missing_ok=True)
+            place_at(self.folder / EXPORTED).remove()
             remove(self.folder, lambda name: is_ours(name) and name not in (LOCK, UNFINISHED))
             yield
             files = sorted((*self.linked, *self.copied))
@@ -79,7 +79,7 @@ def _check(folder: Path, about: dict[str, Any], overwrite: bool) -> None:
     if overwrite or (begun and begun.about == about):
         return
     found = f"an unfinished {begun.about.get('command')}" if begun else "an export already"
-    if begun or (folder / EXPORTED).exists():
+    if begun or place_at(folder / EXPORTED).exists():
         raise ConfigError(
             f"{folder} holds {found}: choose another folder, or say overwrite=True.", arguments="overwrite"
         )
@@ -104,11 +104,11 @@ def _names(folder: Path) -> IsOurs:
 
 def _exported(folder: Path) -> list[str]:
     """The files of a finished export, with the one that lists them."""
-    path = folder / EXPORTED
-    if path.is_symlink() or not path.is_file():
+    place = place_at(folder / EXPORTED)
+    if place.is_link() or not place.is_file():
         return []
     try:
-        values = json.loads(path.read_text())
+        values = json.loads(place.read())
         return [EXPORTED, *(str(name) for name in values["files"])] if values["gristmill"] == "export" else []
     except (ValueError, LookupError, TypeError):
         return []

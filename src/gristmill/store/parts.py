@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gristmill.core.errors import StoreError
+from gristmill.places.door import place_at
 from gristmill.store.format import is_own_shard
 
 Values = dict[str, Any]
@@ -31,7 +32,7 @@ def check_places(root: Path, values: Values, read: Callable[[Path], Values]) -> 
 
 def _check_part(root: Path, split: str, shard: Values, listed: Callable[[Path], dict[str, Values]]) -> None:
     """A shard of another store: its manifest must say the same of it."""
-    place = Path(os.path.normpath(os.path.join(os.path.realpath(root), shard["path"])))
+    place = Path(os.path.normpath(os.path.join(place_at(root).real(), shard["path"])))
     part, name = place.parent.parent, f"{place.parent.name}/{place.name}"
     try:
         there = listed(part).get(name) if is_own_shard(split, name) else None

@@ -24,6 +24,7 @@ from gristmill.core.errors import ConfigError, StoreError
 from gristmill.core.hashing import fingerprint
 from gristmill.core.html import counted, html_table
 from gristmill.core.locks import Lock
+from gristmill.places.door import place_at
 from gristmill.store.documents import NamedDocuments, NumberedDocuments
 from gristmill.store.files import Files, Ints, sampled_checksum
 from gristmill.store.idx import Idx, read_header
@@ -191,17 +192,19 @@ class Store:
 
     def shard_tokens(self, shard: int, start: int = 0, stop: int | None = None) -> npt.NDArray[np.generic]:
         """Tokens [start, stop) of one shard: memory-mapped, or a copy where the shard is compressed."""
-        path, header = self.files.path(shard), int(self.files.header[shard])
-        count = int(self.files.tokens[shard])
-        wanted = range(count)[start:stop]
+        wanted = range(int(self.files.tokens[shard]))[start:stop]
         if not wanted:
             return np.empty(0, self.dtype)
         if self.files.compressed[shard]:
             return self._decompressed(shard, wanted)
+        path, header, itemsize = self.files.path(shard), int(self.files.header[shard]), self.dtype.itemsize
         try:
-            return np.memmap(path, self.dtype, "r", header, (count,))[start:stop]
-        except (OSError, ValueError) as error:
+            data = place_at(path).view()[header + wanted.start * itemsize : header + wanted.stop * itemsize]
+            if len(data) < len(wanted) * itemsize:
+                raise OSError("it was cut off")
+        except OSError as error:
             raise StoreError(f"Shard {path} cannot be read ({error}): restore it or make the store again.") from error
+        return data.view(self.dtype)
 
     def _decompressed(self, shard: int, wanted: range) -> npt.NDArray[np.generic]:
         maps, frames = self._frames
@@ -246,7 +249,7 @@ class Store:
             if self._scanned is None:
                 self._scanned = tempfile.TemporaryDirectory(prefix="gristmill-")
             path = Path(self._scanned.name) / f"{shard}.idx"
-            if not path.exists():
+            if not place_at(path).exists():
                 from gristmill.store.boundaries import write_scanned_idx
 
                 write_scanned_idx(self, shard, path)

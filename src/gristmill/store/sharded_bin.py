@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gristmill.core.errors import ConfigError, StoreError
+from gristmill.places.door import place_at
 from gristmill.store.manifest import SPLITS
 
 METADATA = "dataset_metadata.json"
@@ -38,7 +39,7 @@ def read_metadata(root: Path) -> dict[str, Any]:
 def read_tokenizer_state(root: Path) -> dict[str, Any]:
     """Which tokenizer made the shards; empty where the folder does not tell."""
     path = root / TOKENIZER_STATE
-    return _read_mapping(path) if path.exists() else {}
+    return _read_mapping(path) if place_at(path).exists() else {}
 
 
 def eos_of(metadata: dict[str, Any]) -> int | None:
@@ -49,11 +50,11 @@ def eos_of(metadata: dict[str, Any]) -> int | None:
 
 def shard_paths(root: Path, split: str) -> list[Path]:
     """The shards of a split in the order of their numbers; what cannot be told from a shard is refused."""
-    if not any((root / each).is_dir() for each in SPLITS):
+    if not any(place_at(root / each).is_folder() for each in SPLITS):
         raise ConfigError(
             f"{root} has a {METADATA}, but neither of {' and '.join(SPLITS)}: it holds no tokens to open."
         )
-    found = sorted((root / split).glob("*.bin"))
+    found = [root / split / name for name in place_at(root / split).names() if name.endswith(".bin")]
     for path in found:
         if not _SHARD.fullmatch(path.name):
             raise ConfigError(
@@ -75,7 +76,7 @@ def _number(path: Path) -> int:
 
 def _read_mapping(path: Path) -> dict[str, Any]:
     try:
-        values = json.loads(path.read_bytes())
+        values = json.loads(place_at(path).read())
     except (OSError, ValueError, RecursionError) as error:
         raise StoreError(f"{path} cannot be read ({error}): restore it.") from error
     if not isinstance(values, dict):

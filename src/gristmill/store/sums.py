@@ -28,7 +28,7 @@ _PART = 1 << 22
 def file_checksum(path: str | Path) -> str:
     """xxh3-128 of a whole file."""
     state = xxhash.xxh3_128()
-    with open(path, "rb") as file:
+    with place_at(path).open() as file:
         while part := file.read(_PART):
             state.update(part)
     return str(state.hexdigest())
@@ -36,8 +36,8 @@ def file_checksum(path: str | Path) -> str:
 
 def write_sums(root: Path, names: Iterable[str]) -> None:
     """List those files at the root, and those named relative to it, that are there."""
-    there = [name for name in (*LISTED, *names) if (root / name).is_file()]
-    files = {name: (os.path.getsize(root / name), file_checksum(root / name)) for name in there}
+    there = [name for name in (*LISTED, *names) if place_at(root / name).is_file()]
+    files = {name: (place_at(root / name).size(), file_checksum(root / name)) for name in there}
     place_at(root / SUMS).write(sealed({"gristmill_sums": _VERSION, "files": files}))
 
 
@@ -45,8 +45,7 @@ def read_sums(root: str | Path) -> Listing:
     """What a store lists by path; nothing where an older version made it."""
     path = os.path.join(root, SUMS)
     try:
-        with open(path, "rb") as file:
-            data = file.read()
+        data = place_at(path).read()
     except FileNotFoundError:
         return {}
     except OSError as error:
@@ -62,8 +61,7 @@ def check_listed(path: str | Path, name: str, listing: Listing) -> None:
         return
     size, checksum = listing[name]
     try:
-        found = os.path.getsize(path)
-        same = found == size and file_checksum(path) == checksum
+        same = place_at(path).size() == size and file_checksum(path) == checksum
     except OSError as error:
         raise StoreError(f"{path} cannot be read ({error.strerror}): bring it back.") from error
     if not same:

@@ -14,7 +14,7 @@ from gristmill.core.errors import ConfigError, StoreError
 from gristmill.core.hashing import hash_ids
 from gristmill.core.progress import Progress, Shown, shown
 from gristmill.core.seal import is_sealed
-from gristmill.places.door import as_path
+from gristmill.places.door import as_path, place_at
 from gristmill.store.blocks import BLOCK, BLOCKS_SUFFIX, Sums, check_blocks, read_head
 from gristmill.store.coverage import Coverage
 from gristmill.store.files import FileRow, Ints, make_files
@@ -73,7 +73,7 @@ def verify(path: PathLike, *, progress: Shown = None) -> Verdict:
         job.check_indices(root / split)
     if splits == SPLITS:
         job.check_root()
-    job.verdict.unlisted = job.coverage.unlisted(root if splits == SPLITS else root / splits[0])
+    job.check_unlisted(root if splits == SPLITS else root / splits[0])
     return job.verdict
 
 
@@ -84,11 +84,11 @@ class _Verification:
         self.root, self.manifest = root, manifest
         self.coverage = Coverage(root)
         self.verdict = Verdict(covered=self.coverage.kinds)
-        self._listings: dict[Path, Listing] = {}
+        self._listings: dict[str, Listing] = {}
 
     def _listing(self, root: Path) -> Listing:
         """What a store, this one or one that it joins, lists; nothing, and a fault, where that is damaged."""
-        place = root.resolve()
+        place = place_at(root).real()
         if place not in self._listings:
             self._listings[place] = {}
             try:
@@ -114,7 +114,7 @@ class _Verification:
 
     def check_indices(self, folder: Path) -> None:
         """Every pack index of a split."""
-        for path in sorted(folder.glob("*.gmi")):
+        for path in (folder / name for name in place_at(folder).names() if name.endswith(".gmi")):
             self.coverage.add(path, ".gmi", "its own sums")
             try:
                 index = PackFile(path)
@@ -126,14 +126,21 @@ class _Verification:
     def check_root(self) -> None:
         """The files that are there once: listed ones by their sums, others by the sum that they carry."""
         summed = any(entry.blocks_checksum for entries in self.manifest.splits.values() for entry in entries)
-        if summed and not (self.root / SUMS).exists():
+        if summed and not place_at(self.root / SUMS).exists():
             self.verdict.faults.append(f"{SUMS} is missing: restore it, or make the store again.")
         listing = self._listing(self.root)
         for name in (name for name in LISTED if name in listing):
             self._try(name, f"xxh3-128 in {SUMS}", lambda path: check_listed(path, path.name, listing))
         self.coverage.add(self.root / SUMS, SUMS, "its own sum")
-        for name in (name for name in (MANIFEST, _RUN) if (self.root / name).exists()):
+        for name in (name for name in (MANIFEST, _RUN) if place_at(self.root / name).exists()):
             self._try(name, "its own sum", lambda path: _check_sealed(path, summed))
+
+    def check_unlisted(self, folder: Path) -> None:
+        """What else lies in the folder."""
+        try:
+            self.verdict.unlisted = self.coverage.unlisted(folder)
+        except OSError as error:
+            self.verdict.faults.append(f"{error.filename} cannot be listed ({error.strerror}).")
 
     def _try(self, name: str, by: str, check: Callable[[Path], None]) -> None:
         self.coverage.add(self.root / name, name, by)
@@ -145,17 +152,17 @@ class _Verification:
 
 def _check_sealed(path: Path, summed: bool) -> None:
     """Refuse a file of ours that does not carry the sum of itself; older versions wrote none."""
-    data = path.read_bytes()
+    data = place_at(path).read()
     if (summed or b'"sum"' in data) and not is_sealed(data):
         raise StoreError(f"{path} is damaged: its content does not have the sum that it names.")
 
 
 def _target(path: Path) -> tuple[Path, tuple[str, ...]]:
-    if not path.exists():
+    if not place_at(path).exists():
         raise ConfigError(f"{path} does not exist.")
-    if (path / MANIFEST).exists():
+    if place_at(path / MANIFEST).exists():
         return path, SPLITS
-    if path.name in SPLITS and (path.parent / MANIFEST).exists():
+    if path.name in SPLITS and place_at(path.parent / MANIFEST).exists():
         return path.parent, (path.name,)
     raise StoreError(f"{path} holds no {MANIFEST}: only a store made by Gristmill can be verified.")
 
@@ -204,7 +211,7 @@ def _scan(root: Path, entry: ShardEntry, manifest: Manifest) -> _Scan:
 
 
 def _token_faults(path: str, entry: ShardEntry, manifest: Manifest, scan: _Scan) -> list[str]:
-    sums, data = scan.sums, Path(beside(path, ".sum")).read_bytes()
+    sums, data = scan.sums, place_at(beside(path, ".sum")).read()
     faults = []
     if checksum(data) != entry.checksum:
         faults.append(f"{entry.path}: checksum of its .sum differs from the manifest")
@@ -221,7 +228,7 @@ def _token_faults(path: str, entry: ShardEntry, manifest: Manifest, scan: _Scan)
 
 def _lengths(path: Path, entry: ShardEntry, itemsize: int) -> Ints:
     """The documents' lengths by the `.idx`, its own arrays checked against each other."""
-    data = path.read_bytes()
+    data = place_at(path).read()
     header = read_idx_header(data[:IDX_HEADER], path.name)
     if checksum(data) != entry.idx_checksum:
         raise StoreError(f"checksum of {path.name} differs from the manifest")
@@ -250,13 +257,13 @@ def _row_faults(path: str, entry: ShardEntry, lengths: Ints, listing: Listing) -
 
     documents = Path(beside(path, DOCS_SUFFIX))
     check_listed(documents, f"{documents.parent.name}/{documents.name}", listing)
-    table = pq.read_table(documents)
+    table = pq.read_table(place_at(documents).arrow())
     faults = []
     if rows_checksum(table) != entry.rows_checksum:
         faults.append(f"{entry.path}: the rows of {DOCS_SUFFIX} differ from the manifest")
     if table.num_rows != len(lengths) or (table.column("length").to_numpy() != lengths).any():
         faults.append(f"{entry.path}: {DOCS_SUFFIX} and .idx disagree about the documents")
-    ids, data = io.BytesIO(), Path(beside(path, IDS_SUFFIX)).read_bytes()
+    ids, data = io.BytesIO(), place_at(beside(path, IDS_SUFFIX)).read()
     write_ids(ids, hash_ids(table.column("id").to_pylist()))
     if data != ids.getvalue() or entry.ids_checksum not in ("", checksum(data)):
         faults.append(f"{entry.path}: {IDS_SUFFIX} does not hold the ids of {DOCS_SUFFIX}")
@@ -266,9 +273,9 @@ def _row_faults(path: str, entry: ShardEntry, lengths: Ints, listing: Listing) -
 def _block_faults(path: str, entry: ShardEntry, scan: _Scan) -> list[str]:
     """The sums of every 4 KiB, against themselves and against what they are sums of."""
     name = beside(path, BLOCKS_SUFFIX)
-    data = np.frombuffer(Path(name).read_bytes(), np.uint8)
+    data = place_at(name).view()
     tokens, head = check_blocks(data, entry.blocks_checksum, name), read_head(data, entry.blocks_checksum, name)
-    files = (np.frombuffer(Path(beside(path, suffix)).read_bytes(), np.uint8) for suffix in (".idx", IDS_SUFFIX))
+    files = (place_at(beside(path, suffix)).view() for suffix in (".idx", IDS_SUFFIX))
     wanted = (*(block_sums(file, BLOCK) for file in files), scan.blocks)
     same = [np.array_equal(mine, its) for mine, its in zip((head.idx, head.ids, tokens), wanted, strict=True)]
     return [] if all(same) else [f"{entry.path}: its {BLOCKS_SUFFIX} does not hold the sums of its files"]

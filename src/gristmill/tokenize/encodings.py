@@ -15,6 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from gristmill.core.errors import ConfigError
+from gristmill.places.door import place_at
 from gristmill.tokenize.definition import ENDOFTEXT, Definition, Json, bpe_json, byte_letters
 
 _CONTRACTIONS = r"'s|'t|'re|'ve|'m|'ll|'d"
@@ -141,7 +142,7 @@ def _fetched_ranks(name: str) -> dict[bytes, int]:
 
 def _parse_ranks(path: Path) -> dict[bytes, int]:
     try:
-        lines = [line.split() for line in path.read_bytes().splitlines() if line]
+        lines = [line.split() for line in place_at(path).read().splitlines() if line]
         ranks = {base64.b64decode(token, validate=True): int(rank) for token, rank in lines}
     except ValueError as error:
         raise ConfigError(f"{path} is not a .tiktoken file: every line must be a base64 token and a rank") from error

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.values import check_kinds, parse_json
+from gristmill.places.door import place_at
 from gristmill.tokenize.backends import library_errors
 from gristmill.tokenize.definition import Definition, Json, require_unreachable_eos, vocab_size, vocabulary
 
@@ -30,10 +31,10 @@ _LARGEST = 1 << 30
 
 def local_definition(path: Path, eos: int | str | None) -> Definition:
     """The tokenizer in a `tokenizer.json`, or in the directory that holds one."""
-    file = path / "tokenizer.json" if path.is_dir() else path
-    if not file.is_file():
+    file = path / "tokenizer.json" if place_at(path).is_folder() else path
+    if not place_at(file).is_file():
         raise ConfigError(f"{path} holds no tokenizer.json: give the path of a tokenizer.json file")
-    folder = file.parent.resolve().name
+    folder = Path(place_at(file.parent).real()).name
     name = folder if file.name == "tokenizer.json" and folder else file.name
     return _definition(name, file, file.parent / "tokenizer_config.json", eos)
 
@@ -71,10 +72,10 @@ def _definition(name: str, file: Path, config: Path | None, eos: int | str | Non
 
 
 def _text(file: Path) -> str:
-    if file.stat().st_size > _LARGEST:
-        raise ConfigError(f"{file} has {file.stat().st_size:,} bytes: no tokenizer.json is that large.")
+    if (size := place_at(file).size()) > _LARGEST:
+        raise ConfigError(f"{file} has {size:,} bytes: no tokenizer.json is that large.")
     try:
-        return file.read_text(encoding="utf-8")
+        return place_at(file).read().decode("utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError(f"{file} is not JSON: it is not even text in UTF-8 ({error.reason}).") from error
 
@@ -95,7 +96,7 @@ def _checked_content(definition: Definition, file: Path) -> Json:
 
 def _config_eos(config: Path | None) -> str | None:
     """`eos_token` of a `tokenizer_config.json`: a string, or an object that holds one."""
-    if config is None or not config.is_file():
+    if config is None or not place_at(config).is_file():
         return None
     values = parse_json(_text(config), str(config))
     token = values.get("eos_token") if isinstance(values, dict) else None

@@ -58,9 +58,9 @@ def _find(name: str, eos: int | str | None) -> Definition:
     path = Path(place_at(name).path).expanduser()
     if name in NAMES:
         return _with_own_eos(named_definition(name), eos)
-    if path.is_file() and path.suffix == ".tiktoken":
+    if place_at(path).is_file() and path.suffix == ".tiktoken":
         return _with_own_eos(file_definition(path), eos)
-    if path.exists():
+    if place_at(path).exists():
         return local_definition(path, eos)
     if path.suffix in (".json", ".tiktoken") or path.is_absolute() or name.startswith((".", "~")):
         raise ConfigError(f"The tokenizer {name}: there is no such file.")

@@ -64,7 +64,7 @@ def train_tokenizer(
 def _check(
     out: Path, vocab_size: int, special_tokens: Sequence[str], min_frequency: int, limit_bytes: int, overwrite: bool
 ) -> None:
-    if out.exists() and not overwrite:
+    if place_at(out).exists() and not overwrite:
         raise ConfigError(f"{out} exists already: choose another name, or say overwrite=True.", arguments="overwrite")
     if not special_tokens or not all(special_tokens) or len(set(special_tokens)) < len(special_tokens):
         raise ConfigError("special_tokens must be different, not empty, and at least one: the first ends documents.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +15,7 @@ from gristmill.core.options import check_fields, check_order
 from gristmill.core.values import Share
 from gristmill.curate.base import KEEP, Values, Verdict
 from gristmill.curate.documents import Documents
+from gristmill.places.door import place_at
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class FastText:
 
     def versions(self) -> dict[str, str]:
         try:
-            return {"model": f"{hash64(Path(self.model).read_bytes()):016x}"}
+            return {"model": f"{hash64(place_at(self.model).read()):016x}"}
         except OSError as error:
             raise ConfigError(f"filter fasttext: {self.model} cannot be read: {error.strerror}.") from error
 

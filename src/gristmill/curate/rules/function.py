@@ -15,6 +15,7 @@ import numpy as np
 from gristmill.core.errors import ConfigError
 from gristmill.curate.base import KEEP, Verdict
 from gristmill.curate.documents import Documents
+from gristmill.places.door import place_at
 
 Function = Callable[[Any], Any]
 
@@ -39,7 +40,7 @@ class UserFunction:
 
     def __post_init__(self) -> None:
         try:
-            object.__setattr__(self, "_source", Path(self.path).read_bytes())
+            object.__setattr__(self, "_source", place_at(self.path).read())
         except OSError as error:
             raise ConfigError(f"filter function: {self.path} cannot be read: {error.strerror}.") from error
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from gristmill.core.errors import ConfigError
 from gristmill.curate.characters import ALPHABETIC, DIGIT, EXTEND, KIND, characters
 from gristmill.curate.documents import Documents, Ints
+from gristmill.places.door import place_at
 
 # The last character that has a small letter lies below (U+1E921, Adlam).
 _CASED_END = 0x1E922
@@ -98,7 +99,7 @@ def small_letters() -> npt.NDArray[np.int32]:
 def read_lines(path: str | Path, whose: str) -> tuple[str, ...]:
     """The entries of a list file: one a line, without blank lines and lines that begin with `#`."""
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        lines = place_at(path).read().decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{whose} cannot read its list {path}: {error}.") from error
     return tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
