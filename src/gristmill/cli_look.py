@@ -47,7 +47,7 @@ def _run_inspect(chosen: argparse.Namespace) -> None:
     if others:
         refuse_options(chosen, "several token files", ("dtype", "eos"))
         show_tokens(open_store(chosen.path, chosen.dtype, chosen.eos), chosen.json)
-    elif existing(str(path)).suffix == ".json" and path.name != "manifest.json" and path.is_file():
+    elif existing(str(path)).suffix == ".json" and path.name != "manifest.json" and place_at(path).is_file():
         show_json_file(path, chosen)
     else:
         _show_store(path.parent if path.name == "manifest.json" else path, chosen)

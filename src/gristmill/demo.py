@@ -25,6 +25,7 @@ from gristmill.order.options import PlanOptions
 from gristmill.order.plan import Plan
 from gristmill.places.door import as_path, place_at
 from gristmill.places.folders import refuse_others
+from gristmill.places.local import is_temporary
 from gristmill.recipe import Recipe, SourceOptions, StoreOptions
 from gristmill.run import load_plan, prepare
 from gristmill.show.bench import measured, show_bench
@@ -35,7 +36,7 @@ from gristmill.store.opening import open_store
 from gristmill.store.reader import Store
 
 SEQ_LEN, BATCH_SIZE, STEPS = 256, 16, 400
-_NAMES = ("gristmill-demo.json", "raw", "code", "prose", "plan.json", "checkpoint.json", "checkpoint.json.tmp")
+_NAMES = ("gristmill-demo.json", "raw", "code", "prose", "plan.json", "checkpoint.json")
 
 
 def demo(out: str | None, as_json: bool = False) -> None:
@@ -60,8 +61,8 @@ def demo(out: str | None, as_json: bool = False) -> None:
 def _claim(root: Path) -> None:
     """Take a new or empty folder, or that of an earlier demo."""
     mark = root / "gristmill-demo.json"
-    own = not mark.is_symlink() and mark.is_file()
-    refuse_others(root, lambda name: own and name.partition("/")[0] in _NAMES, "a demo")
+    own = place_at(mark).is_file(links=False)
+    refuse_others(root, lambda name: own and (name.partition("/")[0] in _NAMES or is_temporary(name)), "a demo")
     place_at(mark).write('{"gristmill": "demo"}\n')
 
 
@@ -167,9 +168,7 @@ def read(plan_file: str, checkpoint: str) -> None:
     """The reader that is killed: one step every 10 ms, its state written after each."""
     loader = Loader(load_plan(Path(plan_file)))
     for _ in loader:
-        temporary = Path(f"{checkpoint}.tmp")
-        temporary.write_text(json.dumps(loader.state_dict()))
-        temporary.replace(checkpoint)
+        place_at(checkpoint).write(json.dumps(loader.state_dict()))
         time.sleep(0.01)
 
 

@@ -23,6 +23,7 @@ from gristmill.core.values import OWN, Within, fits
 from gristmill.curate.base import KEEP, Verdict
 from gristmill.curate.characters import DIGIT, EXTEND, KIND, LETTER, SINGLE, characters
 from gristmill.curate.documents import Bytes, Documents, Ints
+from gristmill.places.door import place_at
 
 Item = tuple[str, Sequence[str]]
 Hashes = npt.NDArray[np.uint64]
@@ -200,9 +201,9 @@ def _filter(hashes: Hashes) -> Hashes:
 
 
 def _save(index: Index, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     for field in fields(index):
-        np.save(folder / f"{field.name}.npy", getattr(index, field.name))
+        with place_at(folder / f"{field.name}.npy").writing() as file:
+            np.save(file, getattr(index, field.name))
 
 
 @lru_cache(maxsize=1)

@@ -1,8 +1,6 @@
 """What a place for bytes can do. `local.py` is one; another (object storage, say) is one more file like it.
 
-place_at("data/corpus/manifest.json").read()    # bytes, or a range of them
-with place_at("data/corpus/run.json").writing() as file: ...
-
+place_at("data/corpus/manifest.json").read()
 What a remote place needs has shaped this: sizes come for many files in one call, so that a listing can give them;
 a map is bytes in memory, wherever they were fetched from; nothing is written in place.
 """
@@ -51,8 +49,8 @@ class Place(Protocol):
     def exists(self) -> bool:
         """Whether there is anything."""
 
-    def is_file(self) -> bool:
-        """Whether it is a file, by itself or through links."""
+    def is_file(self, *, links: bool = True) -> bool:
+        """Whether it is a file, by itself or through links; without `links`, by itself alone."""
 
     def is_folder(self) -> bool:
         """Whether it is a folder, by itself or through links."""

@@ -47,7 +47,7 @@ class Claim:
 
     def release(self) -> None:
         """What was made here is finished, and says so itself."""
-        (self.folder / UNFINISHED).unlink(missing_ok=True)
+        place_at(self.folder / UNFINISHED).remove()
 
 
 def claim(folder: Path, about: dict[str, Any], names: Iterable[str] = ()) -> Claim:
@@ -62,10 +62,10 @@ def claim(folder: Path, about: dict[str, Any], names: Iterable[str] = ()) -> Cla
 def read_claim(folder: Path) -> Claim | None:
     """The claim on a folder, if there is one. A line that was cut off names a file that has not appeared."""
     path = folder / UNFINISHED
-    if path.is_symlink() or not path.is_file():
+    if not place_at(path).is_file(links=False):
         return None
     try:
-        head, *lines = path.read_text().split("\n")[:-1]
+        head, *lines = place_at(path).read().decode().split("\n")[:-1]
         about, names = json.loads(head), [json.loads(line) for line in lines]
     except ValueError as error:
         raise ConfigError(f"{path} cannot be read ({error}): look at the folder and remove it yourself.") from error
@@ -91,7 +91,7 @@ def below(folder: Path, is_ours: IsOurs) -> Iterator[tuple[str, bool]]:
 
 def refuse_others(folder: Path, is_ours: IsOurs, what: str) -> None:
     """Stop before a folder that holds anything else than ours."""
-    if folder.exists() and not folder.is_dir():
+    if place_at(folder).exists() and not place_at(folder).is_folder():
         raise ConfigError(f"{folder} is a file: {what} needs a folder.")
     for name, ours in below(folder, is_ours) if folder.is_dir() else ():
         if not ours:
@@ -118,7 +118,7 @@ def remove(folder: Path, is_ours: IsOurs) -> None:
 
 def is_lock(path: Path) -> bool:
     """Whether a file can be a lock of ours, which are empty."""
-    return not path.is_symlink() and path.is_file() and path.stat().st_size == 0
+    return place_at(path).is_file(links=False) and place_at(path).size() == 0
 
 
 def look_at(folder: Path, look: Callable[[], None]) -> None:

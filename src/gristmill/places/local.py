@@ -35,18 +35,18 @@ class Local(Place):
     def exists(self) -> bool:
         return self._mode() != 0
 
-    def is_file(self) -> bool:
-        return stat.S_ISREG(self._mode())
+    def is_file(self, *, links: bool = True) -> bool:
+        return stat.S_ISREG(self._mode(links))
 
     def is_folder(self) -> bool:
         return stat.S_ISDIR(self._mode())
 
-    def _mode(self) -> int:
+    def _mode(self, links: bool = True) -> int:
         """What is here; 0 for nothing, and for what no file can be called. What may not be looked at is an error."""
         try:
-            return os.stat(self.path).st_mode
+            return os.stat(self.path, follow_symlinks=links).st_mode
         except (OSError, ValueError) as error:
-            if isinstance(error, ValueError) or error.errno in _NOTHING:
+            if getattr(error, "errno", errno.ENOENT) in _NOTHING:
                 return 0
             raise
 

@@ -218,7 +218,7 @@ def read_header(path: Path) -> dict[str, Any]:
 def is_pack_index(path: Path) -> bool:
     """Whether a file is one of ours, by its first bytes."""
     place = place_at(path)
-    return place.is_file() and not place.is_link() and place.read(0, len(MAGIC)) in (MAGIC, _UNSUMMED)
+    return place.is_file(links=False) and place.read(0, len(MAGIC)) in (MAGIC, _UNSUMMED)
 
 
 def remove_pack_index(path: Path) -> None:

@@ -105,7 +105,7 @@ def _names(folder: Path) -> IsOurs:
 def _exported(folder: Path) -> list[str]:
     """The files of a finished export, with the one that lists them."""
     place = place_at(folder / EXPORTED)
-    if place.is_link() or not place.is_file():
+    if not place.is_file(links=False):
         return []
     try:
         values = json.loads(place.read())
