@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gristmill.loader.batch import Batch
+from gristmill.loader.fill import Batch
 from gristmill.loader.loader import Loader
 from gristmill.order.plan import Plan
 from gristmill.store.opening import open_store

@@ -231,7 +231,7 @@ def test_compressed_stores_join_with_each_other_and_with_plain_ones(
 
 def frames_of(store: Store, limit: int) -> tuple[Maps, Frames]:
     maps = Maps(store.num_shards, store.files.path, lambda i: None)
-    maps._ensure(np.arange(store.num_shards))
+    maps.ensure(np.arange(store.num_shards))
     return maps, Frames(maps, store.files.tokens, np.full(store.num_shards, 2), limit)
 
 

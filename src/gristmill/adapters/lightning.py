@@ -22,7 +22,7 @@ from gristmill.adapters.passes import PassLoader
 from gristmill.adapters.torch import TorchLoader, data_parallel_rank
 from gristmill.core.arguments import as_whole
 from gristmill.core.errors import ConfigError, StateError
-from gristmill.loader.batch import as_keys
+from gristmill.loader.fill import as_keys
 from gristmill.order.plan import Plan, as_plan
 
 

@@ -24,7 +24,8 @@ with extra("torch", __name__):
 from gristmill.adapters.torch import data_parallel_rank
 from gristmill.core.arguments import as_whole
 from gristmill.core.errors import ConfigError
-from gristmill.loader.batch import Assembler, Batch, Group
+from gristmill.loader.batch import Assembler, Group
+from gristmill.loader.fill import Batch
 from gristmill.loader.loader import READAHEAD_BYTES, Loader
 from gristmill.order.options import PlanOptions, check_positive
 from gristmill.order.plan import Plan

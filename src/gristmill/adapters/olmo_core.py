@@ -28,7 +28,7 @@ with extra("olmo", __name__):
 
 from gristmill.core.arguments import as_flag, as_whole
 from gristmill.core.errors import ConfigError, StateError
-from gristmill.loader.batch import Batch
+from gristmill.loader.fill import Batch
 from gristmill.loader.loader import Loader
 from gristmill.order.plan import Plan, as_plan
 

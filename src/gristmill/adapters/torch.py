@@ -29,7 +29,8 @@ from gristmill.adapters.parcel import sendable
 from gristmill.core.arguments import refuse
 from gristmill.core.errors import ConfigError, StateError
 from gristmill.core.html import counted
-from gristmill.loader.batch import Assembler, Batch, Group, as_keys
+from gristmill.loader.batch import Assembler, Group
+from gristmill.loader.fill import Batch, as_keys
 from gristmill.loader.loader import READAHEAD_BYTES, Loader, step_after
 from gristmill.loader.state import check_state, make_state
 from gristmill.order.permute import Ints, use_compiled

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from gristmill.core.arguments import as_whole
 from gristmill.core.errors import ConfigError
-from gristmill.loader.batch import Assembler, Batch, Group, Stack, Tally, as_keys, unstacked
+from gristmill.loader.batch import Assembler, Group, Located, Stack, Tally, unstacked
+from gristmill.loader.fill import Batch, as_keys
 from gristmill.loader.orderahead import OrderAhead
 from gristmill.loader.partition import Partition
 from gristmill.loader.readahead import ReadAhead
@@ -133,11 +134,14 @@ class Loader:
         return ((step, batch) for stack in stacks for step, batch, _ in self._unstack(stack))
 
     def _stacks(self, steps: range) -> Iterator[Stack]:
-        """The batches of evenly spaced steps of one segment, their order computed at once."""
+        return self._assembler.fill(self._locate(steps))
+
+    def _locate(self, steps: range) -> Located:
+        """Where the tokens of evenly spaced steps of one segment lie, their order computed at once."""
         segment = self.plan.segment(steps.start)
         everyones = self._order.samples(steps)
         own, rows = self._partition.own(everyones, segment.batch_size), self._partition.rows(segment.batch_size)
-        return self._assembler.stacks(Group(steps, segment, own, rows, self._assembler.widths(segment, everyones)))
+        return self._assembler.locate(Group(steps, segment, own, rows, self._assembler.widths(segment, everyones)))
 
     def _unstack(self, stack: Stack) -> Iterator[Built]:
         return zip(stack.steps, self._as_batches(stack.arrays), stack.tallies, strict=True)
@@ -153,7 +157,7 @@ class Loader:
         most = max(1, self._assembler.group_rows(segment.seq_len) // rows)
         if not self._threads:
             return most, 0
-        steps = self._readahead_bytes // (self._assembler.bytes_per_row(segment.seq_len) * rows)
+        steps = self._readahead_bytes // (self._assembler.filler.bytes_per_row(segment.seq_len) * rows)
         return max(1, min(most, steps // (2 * self._threads))), max(self._threads, min(2 * self._threads, steps))
 
     def _groups(self, step: int, every: int = 1) -> Iterator[range]:

@@ -1,7 +1,7 @@
-"""Where the tokens of each row lie: a row is a list of *pieces*, stretches of consecutive tokens.
+"""A row of a batch is a list of *pieces*, stretches of consecutive tokens.
 
-One piece a row for chunk and window, one document for pad, several for pack. Labels, masks and document numbers all
-follow from the pieces.
+Labels, masks and document numbers all follow from the pieces: `loader.locate` finds those of a plan's samples,
+`loader.fill` turns any into arrays.
 """
 
 from __future__ import annotations
@@ -11,20 +11,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gristmill.core.errors import StoreError
-from gristmill.order.cut import DocumentCut, StreamCut, window_spans
 from gristmill.order.permute import Ints
-from gristmill.order.phases import Segment
-from gristmill.order.plan import Plan
-from gristmill.store.table import Table
-
-_NONE = np.empty(0, dtype=np.int64)
 
 
 class Pieces(NamedTuple):
-    """Piece i is tokens [positions[i], + lengths[i]) of the table, from (rows[i], columns[i]) on; rows never go down.
+    """Piece i is tokens [positions[i], + lengths[i]) of a table, from (rows[i], columns[i]) on; rows never go down.
 
-    follows[i]: the next token in the store may be predicted from the piece's last one. truncated[i]: tokens of a
+    follows[i]: the next token of the table may be predicted from the piece's last one. truncated[i]: tokens of a
     document that cut="pad" leaves out.
     """
 
@@ -35,70 +28,14 @@ class Pieces(NamedTuple):
     follows: npt.NDArray[np.bool_]
     truncated: Ints
 
+    def edges(self, rows: int) -> Ints:
+        """The first piece of each of `rows` rows, and where the last one ends."""
+        if len(self.rows) == rows and self.rows[-1] == rows - 1:
+            return np.arange(rows + 1)  # one piece a row, by far the most common case
+        return np.searchsorted(self.rows, np.arange(rows + 1))
+
     def part(self, edges: Ints) -> Pieces:
         """The pieces of the consecutive rows that begin at `edges`, the last of which is the end; rows count from 0."""
         cut = slice(int(edges[0]), int(edges[-1]))
         rows = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
-        placed = (self.columns[cut], self.positions[cut], self.lengths[cut])
-        return Pieces(rows, *placed, self.follows[cut], self.truncated[cut])
-
-
-def find_pieces(plan: Plan, table: Table, segment: Segment, samples: Ints) -> Pieces:
-    """The pieces of samples, row by row."""
-    cut = plan.sources[0].cut
-    if isinstance(cut, StreamCut):
-        return _stretches(plan, table, segment, samples, cut.starts(samples[:, 2], segment.seq_len))
-    return _windows(plan, table, samples, segment.seq_len)
-
-
-def _stretches(plan: Plan, table: Table, segment: Segment, samples: Ints, first: Ints) -> Pieces:
-    """One stretch of the stream a row, from `first` on."""
-    # A store that grew since the plan was made must not lend its new tokens as labels.
-    pinned = zip(plan.sources, segment.lanes, strict=True)
-    limits = np.array([source.store.tokens_in(lane.shards) for source, lane in pinned])
-    rows, zeros = np.arange(len(samples)), np.zeros(len(samples), dtype=np.int64)
-    lengths = np.full(len(samples), segment.seq_len, dtype=np.int64)
-    follows = first + segment.seq_len < limits[samples[:, 0]]
-    return Pieces(rows, zeros, table.bases[samples[:, 0]] + first, lengths, follows, zeros)
-
-
-def _windows(plan: Plan, table: Table, samples: Ints, seq_len: int) -> Pieces:
-    """Documents or windows of them side by side; an empty one, which foreign files may have, is no piece."""
-    rows, documents, windows = _documents(plan, table, samples, seq_len)
-    first, end = _spans(table, documents)
-    whole = end - first
-    start, lengths = window_spans(whole, windows, seq_len)
-    ends = np.cumsum(lengths)
-    row_starts = np.append(0, ends)[np.searchsorted(rows, rows)]
-    columns, follows = ends - lengths - row_starts, start + lengths < whole
-    if plan.cut.lone:
-        pieces = Pieces(rows, columns, first, lengths, follows, whole - lengths)
-        return pieces if lengths.all() else Pieces._make(column[lengths > 0] for column in pieces)
-    if (lengths < 1).any() or (columns + lengths > seq_len).any():
-        raise StoreError("A pack index does not fit the documents of its store: run `gristmill index --force`.")
-    return Pieces(rows, columns, first + start, lengths, follows, np.zeros_like(rows))
-
-
-def _documents(plan: Plan, table: Table, samples: Ints, seq_len: int) -> tuple[Ints, Ints, Ints]:
-    """Row, document and window of each piece, as the cut of each source places them, in row order."""
-    cuts = [source.cut for source in plan.sources if isinstance(source.cut, DocumentCut)]
-    parts = [(_NONE, _NONE, _NONE)]  # a rank may have no row of a short last batch
-    for k in np.unique(samples[:, 0]):
-        here = np.flatnonzero(samples[:, 0] == k)
-        which, documents, windows = cuts[k].windows(samples[here, 2], seq_len)
-        parts.append((here[which], table.doc_bases[k] + documents, windows))
-    if len(parts) == 2:
-        return parts[1]
-    rows, documents, windows = (np.concatenate(column) for column in zip(*parts, strict=True))
-    by_row = np.argsort(rows, kind="stable")
-    return rows[by_row], documents[by_row], windows[by_row]
-
-
-def _spans(table: Table, documents: Ints) -> tuple[Ints, Ints]:
-    """The first token of documents and the one after the last, both counted through the whole table."""
-    from gristmill.store.kernels import document_spans
-
-    spans = np.empty((len(documents), 2), dtype=np.int64)
-    with table.documents(table.shards_of_documents(documents)) as shards:
-        document_spans(*shards, documents, spans)
-    return np.ascontiguousarray(spans[:, 0]), np.ascontiguousarray(spans[:, 1])
+        return Pieces._make((rows, *(column[cut] for column in self[1:])))

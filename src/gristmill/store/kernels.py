@@ -263,25 +263,26 @@ _SHORT_TABLE, _MASK_TABLE = types.int32[:, ::1], types.boolean[:, ::1]
 
 
 @entry(
-    types.int64(
+    types.void(
         _SHARDS, _DOCUMENTS, *[_INTS] * 4, types.boolean[::1], types.boolean, types.int64,
-        _TABLE, _TABLE, _MASK_TABLE, *[_SHORT_TABLE] * 3,
+        _TABLE, _TABLE, _MASK_TABLE, *[_SHORT_TABLE] * 3, _INTS,
     )
 )  # fmt: skip
 def assemble(
     shards: Any, documents: Any, edges: Any, columns: Any, positions: Any, lengths: Any, follows: Any,
     by_piece: bool, eos: int,
     input_ids: Any, labels: Any, loss_mask: Any, doc_ids: Any, position_ids: Any, cu_seqlens: Any,
-) -> Any:  # fmt: skip
+    merged: Any,
+) -> None:  # fmt: skip
     """Fill one batch row by row, while the row is in the nearest cache. Arrays of size 0 were not asked for.
 
     Row r holds pieces [edges[r], edges[r + 1]): tokens [positions[i], + lengths[i]) from column columns[i] on.
     by_piece: each piece is a document, whose first token is no target; else documents are looked up in the index.
-    Returns how many documents cu_seqlens had no room for.
+    merged[r]: how many documents cu_seqlens had no room for.
     """
     starts, addresses, headers, itemsizes = shards
     doc_shards, doc_itemsizes, doc_starts, doc_addresses, pointers_at, marks_at = documents
-    seq_len, merged = input_ids.shape[1], 0
+    seq_len = input_ids.shape[1]
     with_labels, with_mask, with_bounds = labels.size > 0, loss_mask.size > 0, cu_seqlens.size > 0
     with_documents, with_positions = doc_ids.size > 0, position_ids.size > 0
     bounds, nothing = np.empty(seq_len + 1, np.int64), np.empty(0, np.int32)
@@ -316,8 +317,7 @@ def assemble(
             ordinals = doc_ids[row] if with_documents else nothing
             _fill_documents(bounds, count, ordinals, position_ids[row] if with_positions else nothing)
             if with_bounds:
-                merged += _fill_cu_seqlens(bounds, count, seq_len, cu_seqlens[row])
-    return merged
+                merged[row] = _fill_cu_seqlens(bounds, count, seq_len, cu_seqlens[row])
 
 
 @entry(types.int64(*[_INTS] * 3, types.uint8[::1], *[_INTS] * 3))

@@ -51,14 +51,15 @@ class Maps:
         self._used = np.zeros(count, dtype=np.int64)
         self._clock = self._open = 0
         self.path, self._size, self._check, self._bound, self._random = path, size, check, bound, random
+        self.evicts = count > bound  # else what is mapped stays so
         self._lock = Lock()
         self._close = weakref.finalize(self, _unmap_all, self.addresses, self._sizes)
 
     @contextlib.contextmanager
     def leased(self, files: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
         """Map `files` and keep them mapped for the length of the block; yields the table of all addresses."""
-        if len(self.addresses) <= self._bound:
-            self._ensure(files)
+        if not self.evicts:
+            self.ensure(files)
             yield self.addresses
             return
         distinct = np.unique(files)
@@ -67,7 +68,7 @@ class Maps:
             self._clock += 1
             self._used[distinct] = self._clock
         try:
-            self._ensure(distinct)
+            self.ensure(distinct)
             yield self.addresses
         finally:
             with self._lock:
@@ -77,7 +78,7 @@ class Maps:
 
     def address(self, file: int) -> int:
         """The address of one file, mapped now if need be; only for tables within the bound, or under a lease."""
-        self._ensure(np.array([file]))
+        self.ensure(np.array([file]))
         return int(self.addresses[file])
 
     def bytes_of(self, file: int) -> npt.NDArray[np.uint8]:
@@ -85,7 +86,8 @@ class Maps:
         whole: npt.NDArray[Any] = view(int(self.addresses[file]), "u1", int(self._sizes[file]))
         return whole
 
-    def _ensure(self, files: npt.NDArray[np.int64]) -> None:
+    def ensure(self, files: npt.NDArray[np.int64]) -> None:
+        """Map what is not mapped yet."""
         missing = files[self.addresses[files] == 0]
         if not len(missing):
             return

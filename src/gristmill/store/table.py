@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gristmill.core.errors import StoreError
 from gristmill.store.files import Ints
+from gristmill.store.foresight import Foresight
 from gristmill.store.idx import Bytes, check_idx
 from gristmill.store.maps import MAX_MAPS, Maps
 
@@ -40,6 +42,7 @@ class Table:
         self.compressed = np.concatenate([store.files.compressed for store in stores]) > 0
         self._extents = self._make_extents() if self.compressed.any() else None
         self._trust = self._make_trust()
+        self._foresight = Foresight(self)
         if documents:
             self._add_documents(max_maps)
 
@@ -89,12 +92,16 @@ class Table:
         return store.idx_path(local)
 
     def shards_of(self, positions: Ints, lengths: Ints) -> Ints:
-        """The shards that pieces [positions, + lengths) touch."""
+        """The shards that pieces [positions, + lengths) touch, each once."""
         first = np.searchsorted(self.starts, positions, side="right") - 1
-        last = np.searchsorted(self.starts, positions + lengths - 1, side="right") - 1
-        if (last - first <= 1).all():
-            return np.concatenate([first, last[last != first]])
-        return np.unique(np.concatenate([np.arange(a, b + 1) for a, b in zip(first, last, strict=True)]))
+        touched = np.zeros(len(self.headers), dtype=np.bool_)  # np.unique takes ten times as long
+        touched[first] = True
+        beyond = np.flatnonzero(positions + lengths > self.starts[first + 1])
+        last = np.searchsorted(self.starts, (positions + lengths)[beyond] - 1, side="right") - 1
+        touched[last] = True
+        for i in np.flatnonzero(last - first[beyond] > 1).tolist():
+            touched[first[beyond[i]] : last[i]] = True
+        return np.flatnonzero(touched)
 
     def addresses_of(self, positions: Ints, lengths: Ints) -> tuple[Ints, Ints]:
         """Where pieces lie in mapped memory, and their sizes in bytes; only the first shard of each counts.
@@ -110,17 +117,30 @@ class Table:
         address = self.bins.addresses[shard] + self.headers[shard] + inside * self.itemsizes[shard]
         return address, count * self.itemsizes[shard]
 
+    def announce(self, shards: Ints, positions: Ints, lengths: Ints) -> None:
+        """Have the disk asked for all that pieces [positions, + lengths) touch, if it must be asked."""
+        with self.bins.leased(shards):
+            self._foresight.announce(positions, lengths)
+
     def shards_of_documents(self, documents: Ints) -> Ints:
         """The shards that hold documents."""
         return np.searchsorted(self.doc_starts, documents, side="right") - 1
 
-    @contextlib.contextmanager
-    def tokens(self, shards: Ints, positions: Ints, lengths: Ints) -> Iterator[tuple[Any, ...]]:
+    def tokens(self, shards: Ints, positions: Ints, lengths: Ints) -> AbstractContextManager[tuple[Any, ...]]:
         """A shard table of the kernels for pieces [positions, + lengths), which touch `shards`: these are mapped.
 
         What the pieces touch for the first time is compared with its sums, where there are any.
         Where shards are compressed, the frames that the pieces touch are decompressed and stand in their place.
         """
+        if self._extents is not None or self.bins.evicts:
+            return self._leased(shards, positions, lengths)
+        self.bins.ensure(shards)  # and nothing is ever unmapped: a lease would cost more than the rest of the way
+        if self._trust is not None:
+            self._trust.check(positions, lengths)
+        return nullcontext((self.starts, self.bins.addresses, self.headers, self.itemsizes))
+
+    @contextlib.contextmanager
+    def _leased(self, shards: Ints, positions: Ints, lengths: Ints) -> Iterator[tuple[Any, ...]]:
         with self.bins.leased(shards) as addresses:
             if self._trust is not None:
                 self._trust.check(positions, lengths)

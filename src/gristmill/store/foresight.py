@@ -10,30 +10,34 @@ from __future__ import annotations
 
 import mmap
 import resource
+from typing import TYPE_CHECKING
 
-from gristmill.loader.pieces import Pieces
 from gristmill.places.memory import advise, resident
-from gristmill.store.table import Table
+from gristmill.store.files import Ints
+
+if TYPE_CHECKING:
+    from gristmill.store.table import Table
 
 _LOOK_AT = 16
 
 
 class Foresight:
-    """Announces the pieces of a group of batches if some of them would have to be fetched from the disk."""
+    """Announces pieces of mapped shards if some of them would have to be fetched from the disk."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
         self._faults = 0
 
-    def announce(self, pieces: Pieces) -> None:
+    def announce(self, positions: Ints, lengths: Ints) -> None:
         """Tell the kernel what is needed next, if a sample of it is not in memory or pages were missing just before.
 
         The second sign is for files of other users, of which the kernel does not tell what is in memory.
         """
-        addresses, sizes = self._table.addresses_of(pieces.positions, pieces.lengths)
-        sample = addresses[:: max(len(addresses) // _LOOK_AT, 1)].tolist()
+        few = slice(None, None, max(len(positions) // _LOOK_AT, 1))
+        sample, _ = self._table.addresses_of(positions[few], lengths[few])
         faults, self._faults = self._faults, resource.getrusage(resource.RUSAGE_SELF).ru_majflt
-        if self._faults == faults and all(resident(address) for address in sample):
+        if self._faults == faults and all(map(resident, sample.tolist())):
             return
+        addresses, sizes = self._table.addresses_of(positions, lengths)
         for address, size in zip(addresses.tolist(), sizes.tolist(), strict=True):
             advise(address, size, mmap.MADV_WILLNEED)
