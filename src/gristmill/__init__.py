@@ -21,19 +21,21 @@ if TYPE_CHECKING:
         StateError,
         StoreError,
     )
+    from gristmill.importing import import_tokens as import_
     from gristmill.indexing import index
     from gristmill.loader.loader import Loader
+    from gristmill.loader.plan_file import load_plan
     from gristmill.mixing import create_balanced_mix
     from gristmill.order.options import Exclude, Phase, PlanOptions, Skip
     from gristmill.order.plan import Plan
     from gristmill.recipe import Recipe
-    from gristmill.run import RunOptions, dry_run, load_plan, prepare, train_tokenizer
-    from gristmill.run import import_tokens as import_
+    from gristmill.run import RunOptions, dry_run, prepare
     from gristmill.store.exchange import join
     from gristmill.store.export import export_store as export
     from gristmill.store.opening import open_store as open
     from gristmill.store.reader import Store
     from gristmill.store.verify import verify
+    from gristmill.training import train_tokenizer
 
 # Each name is imported when it is first used: `import gristmill` alone costs a few milliseconds. Where a name is
 # Python's own or a module's, its home calls it otherwise, after the colon.
@@ -47,12 +49,14 @@ _HOMES = {
     "index": "indexing",
     "Recipe": "recipe",
     "create_balanced_mix": "mixing",
-    **dict.fromkeys(("RunOptions", "dry_run", "load_plan", "prepare", "train_tokenizer"), "run"),
+    **dict.fromkeys(("RunOptions", "dry_run", "prepare"), "run"),
     "Store": "store.reader",
     "export": "store.export:export_store",
-    "import_": "run:import_tokens",
+    "import_": "importing:import_tokens",
     "join": "store.exchange",
+    "load_plan": "loader.plan_file",
     "open": "store.opening:open_store",
+    "train_tokenizer": "training",
     "verify": "store.verify",
 }
 

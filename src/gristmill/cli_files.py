@@ -119,7 +119,7 @@ def add_import(commands: Any) -> None:
 
 
 def _run_import(chosen: argparse.Namespace) -> None:
-    from gristmill.run import import_tokens
+    from gristmill.importing import import_tokens
     from gristmill.show.exchange import show_exchange
 
     options = {name: getattr(chosen, name) for name in ("eos", "dtype", "boundaries", "overwrite")}

@@ -309,8 +309,8 @@ def add_train_tokenizer(commands: Any) -> None:
 
 
 def _run_train_tokenizer(chosen: argparse.Namespace) -> None:
-    from gristmill.run import train_tokenizer
     from gristmill.show.terminal import line, print_json
+    from gristmill.training import train_tokenizer
 
     with progress_bar(chosen) as bar:
         report = train_tokenizer(

@@ -21,13 +21,14 @@ from gristmill.core.bar import Bar
 from gristmill.core.errors import EngineError, StateError
 from gristmill.indexing import index
 from gristmill.loader.loader import Loader
+from gristmill.loader.plan_file import load_plan
 from gristmill.order.options import PlanOptions
 from gristmill.order.plan import Plan
 from gristmill.places.door import as_path, place_at
 from gristmill.places.folders import refuse_others
 from gristmill.places.local import is_temporary
 from gristmill.recipe import Recipe, SourceOptions, StoreOptions
-from gristmill.run import load_plan, prepare
+from gristmill.run import prepare
 from gristmill.show.bench import measured, show_bench
 from gristmill.show.plan import plan_facts, show_batch, show_plan
 from gristmill.show.store import show_store, store_facts

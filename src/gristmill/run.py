@@ -1,4 +1,4 @@
-"""What the commands do: prepare a store, import one, load a plan. The CLI and the library call the same functions."""
+"""A recipe run: prepare a store, or say what that would do. The CLI and the library call the same functions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gristmill.core.arguments import PathLike, as_choice, as_flag, as_text, as_whole, refuse
+from gristmill.core.arguments import PathLike, as_choice, as_flag, as_whole, refuse
 from gristmill.core.errors import ConfigError, SourceError
 from gristmill.core.options import as_options
 from gristmill.core.progress import Progress, Shown, shown
@@ -23,24 +23,19 @@ from gristmill.core.sizes import parse_size
 from gristmill.core.version import version
 from gristmill.engine import ENGINES, make_engine
 from gristmill.engine.base import Engine
-from gristmill.order.plan import Plan
-from gristmill.order.plan_json import read_plan
-from gristmill.places.door import as_path, as_paths, place_at, sizes
+from gristmill.places.door import as_path, place_at, sizes
 from gristmill.recipe import Recipe, as_recipe
-from gristmill.sources.base import Format, InputFile, Mishaps, expand
-from gristmill.sources.units import Unit, cut_units, read_unit
+from gristmill.sources.base import InputFile, expand
+from gristmill.sources.units import Unit, cut_units
 from gristmill.stages.work import WORK
 from gristmill.store.files import sampled_checksum
 from gristmill.store.folder import STORE_FILES, Making
 from gristmill.store.manifest import SPLITS, Manifest, ShardEntry
-from gristmill.store.opening import TOKENIZER, open_store
-from gristmill.store.reader import Store
+from gristmill.store.opening import TOKENIZER
 
 if TYPE_CHECKING:
     from gristmill.stages.pipeline import Pipeline
-    from gristmill.store.importing import ImportReport, Paths
     from gristmill.tokenize.tokenizer import Tokenizer
-    from gristmill.tokenize.training import TrainingReport
 
 # Below this much input a pool of processes takes longer to start than it saves.
 _SMALL_INPUT = 32 << 20
@@ -192,39 +187,6 @@ def _dry_run(recipe: Recipe, sample: int, progress: Progress, options: RunOption
         return forecast(recipe, curation, units, samples, seen, _worker_count(options, units), loading)
 
 
-def train_tokenizer(
-    inputs: PathLike | Sequence[PathLike],
-    out: PathLike,
-    *,
-    vocab_size: int = 32_000,
-    limit: str | int = "1GB",
-    text: str = "text",
-    overwrite: bool = False,
-    progress: Shown = None,
-) -> TrainingReport:
-    """A byte-level BPE tokenizer from the first `limit` bytes of text in `inputs`, as a tokenizer.json at `out`."""
-    from gristmill.tokenize.training import train_tokenizer as train
-
-    layout, place, most = Format(text=as_text("text", text)), as_path("out", out), parse_size(limit, "limit")
-    if most < 1:
-        raise ConfigError(f"limit must be a size above 0, not {limit!r}.", arguments="limit")
-    vocab_size, overwrite = as_whole("vocab_size", vocab_size), as_flag("overwrite", overwrite)
-    units = cut_units(expand("text", [str(path) for path in as_paths("inputs", inputs)]), {"text": layout})
-    with shown(progress) as told:
-        told.start("reading text to learn from", min(most, sum(unit.size for unit in units)))
-        texts = _texts(units, layout, told)
-        report = train(texts, place, vocab_size=vocab_size, limit_bytes=most, overwrite=overwrite)
-        for note in report.notes:
-            told.note(note)
-    return report
-
-
-def _texts(units: Sequence[Unit], layout: Format, progress: Progress) -> Iterator[str]:
-    for batch in (batch for unit in units for batch in read_unit(unit, layout, Mishaps("raise"))):
-        yield from batch.column("text").to_pylist()
-        progress.advance(batch.column("text").nbytes)
-
-
 def _inputs(root: Path, recipe: Recipe, progress: Progress) -> list[InputFile]:
     """The files to read, in order; what lies in the output's own places is output, even below an input folder."""
     files = [file for source in recipe.sources for file in expand(source.name, source.paths)]
@@ -325,64 +287,3 @@ def _write_run_json(root: Path, began: float, options: RunOptions) -> None:
         "memory": options.memory,
     }
     place_at(root / "run.json").write(sealed(facts))
-
-
-def load_plan(path: PathLike) -> Plan:
-    """A plan from its file, over the stores whose paths it holds, as seen from here or from the plan's own folder."""
-    try:
-        text = place_at(as_path("path", path)).read().decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"The plan {path} cannot be read ({error}).") from error
-    sources = read_plan(text)["sources"]
-    return Plan.from_json(text, {name: _pinned_store(Path(path), name, pin) for name, pin in sources.items()})
-
-
-def _pinned_store(plan: Path, name: str, pin: Mapping[str, Any]) -> Store:
-    """A source of a plan, opened as it was when the plan was made."""
-    given = pin["path"] if isinstance(pin["path"], list) else [pin["path"]]
-    places = [_pinned_place(plan, name, str(path)) for path in given]
-    return open_store(places[0] if len(places) == 1 else places, pin.get("dtype"), pin.get("eos"))
-
-
-def _pinned_place(plan: Path, name: str, path: str) -> Path:
-    for place in (Path(path), plan.parent / path):
-        if place_at(place).exists():
-            return place
-    raise ConfigError(
-        f"The plan {plan} reads its source {name!r} from {path}, which does not exist: bring it back, or "
-        "change the path in the plan, which is no part of its fingerprint."
-    )
-
-
-def import_tokens(
-    paths: Paths | Mapping[str, Paths],
-    out: PathLike,
-    tokenizer: str,
-    *,
-    eos: int | None = None,
-    dtype: str | None = None,
-    boundaries: str = "auto",
-    split: str = "train",
-    overwrite: bool = False,
-    progress: Shown = None,
-) -> ImportReport:
-    """Other systems' token files to a store at `out`, one shard a file, with the tokenizer that made them beside it.
-
-    A mapping of `train` and `val` to files gives both splits at once. Documents are found by the files' own index, or
-    by EOS where they have none; boundaries="eos" is always by EOS.
-    """
-    from gristmill.store.importing import import_store
-    from gristmill.tokenize.tokenizer import load_tokenizer
-
-    eos = None if eos is None else as_whole("eos", eos, 0)
-    loaded = load_tokenizer(as_text("tokenizer", tokenizer, "the tokenizer that made the tokens"), eos=eos)
-    named = {"name": Path(loaded.name).name, "fingerprint": loaded.fingerprint}
-    with shown(progress) as told, tempfile.TemporaryDirectory(prefix="gristmill-") as folder:
-        if loaded.note:
-            told.note(loaded.note)
-        kept = Path(folder) / TOKENIZER
-        kept.write_text(loaded.to_json(), encoding="utf-8")
-        return import_store(
-            paths, out, eos=loaded.eos, vocab_size=loaded.vocab_size, dtype=dtype, tokenizer=named,
-            tokenizer_json=kept, split=split, boundaries=boundaries, overwrite=overwrite, progress=told,
-        )  # fmt: skip

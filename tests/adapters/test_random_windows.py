@@ -3,6 +3,8 @@
 import json
 import os
 import pydoc_data.topics
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -274,3 +276,13 @@ def test_an_export_without_val_trains(tmp_path, make_store):
     assert data.get_batch("train")[0].shape == (4, 16)
     with pytest.raises(gm.ConfigError, match="no tokens for val"):
         data.get_batch("val")
+
+
+def test_a_store_is_served_without_the_writing_half(store):
+    code = (
+        "import sys; from gristmill.adapters.random_windows import GPTDataLoader\n"
+        f"GPTDataLoader({{'batch_size': 2, 'block_size': 8}}, None, {str(store)!r}).get_batch('train')\n"
+        "assert not {'sources', 'curate', 'tokenize', 'engine', 'stages'} & {name.split('.')[1] for name in sys.modules"
+        " if name.startswith('gristmill.')}"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

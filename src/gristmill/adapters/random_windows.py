@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib
 import os
 import shutil
 import tempfile
@@ -38,7 +39,6 @@ from gristmill.store.manifest import MANIFEST, SPLITS, read_manifest
 from gristmill.store.opening import open_store
 from gristmill.store.reader import Store
 from gristmill.store.sharded_bin import METADATA, read_tokenizer_state
-from gristmill.tokenize.tokenizer import Tokenizer, load_tokenizer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +84,7 @@ class GPTDataLoader:
 
     def __init__(self, config: Any, tokenizer: Any, dataset_dir: str | os.PathLike[str] | None = None) -> None:
         self.config = GPTDataConfig.read(config)
-        self.tokenizer = load_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
+        self.tokenizer = _named_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
         self._dataset_dir = None if dataset_dir is None else as_path("dataset_dir", dataset_dir).expanduser()
         self._loaders: dict[str, TorchLoader] = {}
         self._batches: dict[str, Iterator[Tensors]] = {}
@@ -100,7 +100,7 @@ class GPTDataLoader:
 
     def _check_tokenizer(self, folder: Path) -> None:
         """Refuse a store that another tokenizer has made, where both are known."""
-        if not isinstance(self.tokenizer, Tokenizer):
+        if not _is_ours(self.tokenizer):
             return
         name, fingerprint = _made_by(folder)
         if name is not None and fingerprint != self.tokenizer.fingerprint:
@@ -187,13 +187,23 @@ def _made_by(folder: Path) -> tuple[str | None, str | None]:
         return made_by["name"], made_by["fingerprint"]
     state = read_tokenizer_state(folder)
     kind = state.get("token_kind")
-    return kind, load_tokenizer("gpt2").fingerprint if kind == "gpt2" else state.get("fingerprint")
+    return kind, _named_tokenizer("gpt2").fingerprint if kind == "gpt2" else state.get("fingerprint")
+
+
+def _named_tokenizer(name: str) -> Any:
+    """A tokenizer by its name: the one thing here that only the writing half knows, bound when it is asked for."""
+    return importlib.import_module("gristmill.tokenize.tokenizer").load_tokenizer(name)
+
+
+def _is_ours(tokenizer: Any) -> bool:
+    """Whether it is a Tokenizer of `gristmill.tokenize`: the only kind that knows its own fingerprint."""
+    return hasattr(tokenizer, "fingerprint")
 
 
 def _encode(tokenizer: Any, text: str) -> npt.NDArray[np.int64]:
     """The ids of a text by our Tokenizer, or by another library's `encode`."""
-    if isinstance(tokenizer, Tokenizer):
-        return tokenizer.encode_batch([text])[0].astype(np.int64)
+    if _is_ours(tokenizer):
+        return np.asarray(tokenizer.encode_batch([text])[0], dtype=np.int64)
     if not hasattr(tokenizer, "encode"):
         raise ConfigError(f"A text needs a tokenizer, a name or an object with encode(text), not {tokenizer!r}.")
     ids = tokenizer.encode(text)

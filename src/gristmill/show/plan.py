@@ -10,12 +10,12 @@ from typing import Any
 
 from gristmill.core.errors import ConfigError
 from gristmill.core.values import parse_json
+from gristmill.loader.plan_file import load_plan
 from gristmill.loader.state import check_state, check_values
 from gristmill.order.mix import weight_text
 from gristmill.order.phases import Segment
 from gristmill.order.plan import Plan
 from gristmill.places.door import place_at
-from gristmill.run import load_plan
 from gristmill.show.asking import refuse_options
 from gristmill.show.terminal import Row, facts, line, print_json, table
 

@@ -18,7 +18,7 @@ import numpy as np
 
 import gristmill as gm
 from gristmill.core.seal import sealed
-from gristmill.run import load_plan
+from gristmill.loader.plan_file import load_plan
 from gristmill.store.verify import verify
 
 CASES = (160, 8_000)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,13 +13,13 @@ from typing import Any
 import pytest
 
 import gristmill as gm
-from gristmill.testing import tiny_store
+from gristmill.testing import random_documents, tiny_store
 
 
 @pytest.fixture
-def plan_file(make: Callable[..., Path], corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def plan_file(make_store: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A plan over the store `out`, opened by a relative path."""
-    make("out", corpus)
+    make_store(tmp_path / "out", random_documents(60), vocab=257)
     monkeypatch.chdir(tmp_path)
     gm.Plan({"web": gm.open("out/train")}, seq_len=16, batch_size=4, seed=1).save("plan.json")
     return tmp_path / "plan.json"
@@ -53,8 +55,9 @@ def test_a_store_that_is_gone_is_named_with_its_source(plan_file: Path, tmp_path
         gm.load_plan(plan_file)
 
 
-def test_another_store_in_its_place_is_refused(make: Callable[..., Path], plan_file: Path, corpus: Path) -> None:
-    make("out", corpus, overwrite=True, val_fraction=0.5)
+def test_another_store_in_its_place_is_refused(make_store: Callable[..., Path], plan_file: Path) -> None:
+    shutil.rmtree("out")
+    make_store(Path("out"), random_documents(60, seed=1), vocab=257)
     with pytest.raises(gm.ConfigError, match="is not the store of the plan"):
         gm.load_plan(plan_file)
 
@@ -134,3 +137,13 @@ def test_a_key_that_a_plan_has_twice_is_named(plan_file: Path) -> None:
     plan_file.write_text(plan_file.read_text().replace('"seed": 1', '"seed": 1, "seed": 2'))
     with pytest.raises(gm.ConfigError, match="the key 'seed' is there twice"):
         gm.load_plan(plan_file)
+
+
+def test_loading_a_plan_and_its_batches_needs_nothing_of_the_writing_half(plan_file: Path) -> None:
+    code = (
+        "import sys, gristmill as gm\n"
+        f"gm.Loader(gm.load_plan({str(plan_file)!r}), keys='labels').batch(0)\n"
+        "print(*(name.split('.')[1] for name in sys.modules if name.startswith('gristmill.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) == {"core", "loader", "order", "places", "store"}
