@@ -9,9 +9,17 @@ import re
 import sys
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
-from gristmill.cli_options import WHEN_STOPPED, DashedParser, command, foreign_options, number, option_name
+from gristmill.cli_options import (
+    WHEN_STOPPED,
+    Commands,
+    Parser,
+    answer,
+    command,
+    foreign_options,
+    number,
+    option_name,
+)
 from gristmill.core.ending import Ending, leave
 from gristmill.core.errors import ConfigError, GristmillError, did_you_mean
 from gristmill.core.values import Positive, Seconds
@@ -120,39 +128,21 @@ def _as_option(option: str, found: re.Match[str]) -> str:
     return option if value in ("", "True") else f"{option} {value}"
 
 
-def _no_choice(found: re.Match[str]) -> str:
-    known = found[3].replace("'", "").split(", ")
-    return f"{found[1]} {found[2]} is not known{did_you_mean(found[2], known)}"
-
-
-class _Parser(DashedParser):
-    """argparse in our words: one sentence, whole option names, and the nearest command to a misspelt one."""
-
-    def error(self, message: str) -> Any:
-        wrong = re.search(r"argument COMMAND: invalid choice: '(.*?)' \(choose from (.*)\)", message)
-        if wrong:
-            known = wrong[2].replace("'", "").split(", ")
-            message = f"There is no command {wrong[1]!r}{did_you_mean(wrong[1], known)}"
-        message = re.sub(r"^argument (\S+): must be ", r"\1 must be ", message)
-        message = re.sub(r"^argument (\S+): invalid choice: (.*) \(choose from (.*)\)$", _no_choice, message)
-        print(f"gristmill: {message[:1].upper()}{message[1:]}. See `{self.prog} --help`.", file=sys.stderr)
-        raise SystemExit(2)
-
-
 def build_parser() -> argparse.ArgumentParser:
     """All commands and their options."""
     from gristmill.cli_files import add_export, add_import, add_index, add_join
     from gristmill.cli_look import add_dropped, add_inspect, add_verify
     from gristmill.cli_prepare import add_init, add_prepare, add_train_tokenizer
 
-    parser = _Parser(
+    parser = Parser(
         prog="gristmill",
+        allow_abbrev=False,
         description="Raw text to the batches a language model trains on.",
         epilog="Begin with `gristmill demo`, or with `gristmill prepare my.txt --out data/mine`; "
         "`gristmill COMMAND --help` explains a command and shows how it is used.",
     )
     parser.add_argument("--version", action="version", version=f"gristmill {version()}", help="Print the version.")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
     for add in (
         add_prepare, add_init, add_train_tokenizer, add_inspect, add_dropped, add_verify, add_index, add_join,
         add_export, add_import, _bench, _demo,
@@ -164,7 +154,7 @@ def build_parser() -> argparse.ArgumentParser:
 # bench, demo
 
 
-def _bench(commands: Any) -> None:
+def _bench(commands: Commands) -> None:
     parser = command(
         commands, "bench", _run_bench,
         "Measure what this machine's loader delivers from a store. It takes batches and does nothing with them, with "
@@ -196,20 +186,19 @@ def _bench(commands: Any) -> None:
 
 
 def _run_bench(chosen: argparse.Namespace) -> None:
-    from gristmill.show.bench import measured, show_bench
-    from gristmill.show.terminal import print_json
+    from gristmill.figures.bench import Asked, measured
+    from gristmill.show.bench import show_bench
     from gristmill.store.opening import open_store
 
     paths = chosen.paths[0] if len(chosen.paths) == 1 else chosen.paths
     store = open_store(paths, chosen.dtype, chosen.eos)
-    rows = measured(store, chosen)
-    if chosen.json:
-        print_json(rows)
-    else:
-        show_bench(store, chosen, rows)
+    keys = tuple(key for key in chosen.keys.split(",") if key)
+    asked = Asked(chosen.seq_len, chosen.batch_size, chosen.cut, keys)
+    rows = measured(store, asked, chosen.seconds)
+    answer(chosen, rows, lambda: show_bench(store.describe(), asked, rows))
 
 
-def _demo(commands: Any) -> None:
+def _demo(commands: Commands) -> None:
     parser = command(
         commands, "demo", _run_demo,
         "Show all of it in under a minute, on text that every Python has: prepare two stores, mix them, look at a "

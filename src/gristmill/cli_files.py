@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
-from gristmill.cli_options import command, foreign_options, number, progress_bar
+from gristmill.cli_options import Commands, answer, command, foreign_options, number, progress_bar
 from gristmill.core.errors import ConfigError
 from gristmill.core.values import Count, Positive
 
 
-def add_index(commands: Any) -> None:
+def add_index(commands: Commands) -> None:
     """`gristmill index`"""
     parser = command(
         commands, "index", _run_index,
@@ -42,10 +41,11 @@ def _run_index(chosen: argparse.Namespace) -> None:
             made = index_documents(store, force=chosen.force, progress=bar)
         else:
             raise ConfigError("index needs --seq-len (a pack index) or --eos (the documents of bare token files).")
-    show_files(made, chosen.json, bar)
+    names = [str(path) for path in made]
+    answer(chosen, {"files": names, **bar.figures}, lambda: show_files(names))
 
 
-def add_join(commands: Any) -> None:
+def add_join(commands: Commands) -> None:
     """`gristmill join`"""
     parser = command(
         commands, "join", _run_join,
@@ -58,14 +58,16 @@ def add_join(commands: Any) -> None:
 
 
 def _run_join(chosen: argparse.Namespace) -> None:
+    from gristmill.figures.store import store_figures
     from gristmill.show.store import show_store
     from gristmill.store.exchange import join
 
     join(chosen.paths, chosen.out, overwrite=chosen.overwrite)
-    show_store(Path(chosen.out), chosen.json)
+    figures = store_figures(Path(chosen.out))
+    answer(chosen, figures.to_dict(), lambda: show_store(figures))
 
 
-def add_export(commands: Any) -> None:
+def add_export(commands: Commands) -> None:
     """`gristmill export`"""
     parser = command(
         commands, "export", _run_export,
@@ -87,10 +89,10 @@ def _run_export(chosen: argparse.Namespace) -> None:
 
     with progress_bar(chosen) as bar:
         report = export_store(chosen.path, chosen.to, chosen.out, overwrite=chosen.overwrite, progress=bar)
-    show_exchange(report, chosen.json, bar)
+    answer(chosen, {**vars(report), **bar.figures}, lambda: show_exchange(report, bar.took()))
 
 
-def add_import(commands: Any) -> None:
+def add_import(commands: Commands) -> None:
     """`gristmill import`"""
     parser = command(
         commands, "import", _run_import,
@@ -125,4 +127,4 @@ def _run_import(chosen: argparse.Namespace) -> None:
     options = {name: getattr(chosen, name) for name in ("eos", "dtype", "boundaries", "overwrite")}
     with progress_bar(chosen) as bar:
         report = import_tokens(chosen.paths, chosen.out, chosen.tokenizer, split=chosen.split, progress=bar, **options)
-    show_exchange(report, chosen.json, bar)
+    answer(chosen, {**vars(report), **bar.figures}, lambda: show_exchange(report, bar.took()))

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from gristmill.cli_options import command, foreign_options, number, progress_bar
+from gristmill.cli_options import Commands, answer, command, foreign_options, number, progress_bar
 from gristmill.core.errors import ConfigError
-from gristmill.core.values import Count, Positive
+from gristmill.core.values import Count, Positive, parse_json
 from gristmill.places.door import place_at
 
+if TYPE_CHECKING:
+    from gristmill.store.reader import Store
 
-def add_inspect(commands: Any) -> None:
+_ABOUT = {"step": "a plan", "until": "a plan", "plan": "a checkpoint", "doc": "a store or a plan",
+          "dtype": "a token file", "eos": "a token file"}  # fmt: skip
+
+
+def add_inspect(commands: Commands) -> None:
     """`gristmill inspect`"""
     parser = command(
         commands, "inspect", _run_inspect,
@@ -38,38 +45,60 @@ def add_inspect(commands: Any) -> None:
 
 
 def _run_inspect(chosen: argparse.Namespace) -> None:
-    from gristmill.show.asking import refuse_options
-    from gristmill.show.plan import show_json_file
-    from gristmill.show.store import show_tokens
-    from gristmill.store.opening import named_paths, open_store
+    from gristmill.store.opening import named_paths
 
     path, *others = named_paths(chosen.path)
     if others:
-        refuse_options(chosen, "several token files", ("dtype", "eos"))
-        show_tokens(open_store(chosen.path, chosen.dtype, chosen.eos), chosen.json)
+        _refuse_options(chosen, "several token files", ("dtype", "eos"))
+        _inspect_tokens(chosen.path, chosen)
     elif existing(str(path)).suffix == ".json" and path.name != "manifest.json" and place_at(path).is_file():
-        show_json_file(path, chosen)
+        _inspect_json(path, chosen)
     else:
-        _show_store(path.parent if path.name == "manifest.json" else path, chosen)
+        _inspect_store(path.parent if path.name == "manifest.json" else path, chosen)
 
 
-def _show_store(path: Path, chosen: argparse.Namespace) -> None:
-    from gristmill.show.asking import refuse_options
-    from gristmill.show.document import show_document
-    from gristmill.show.store import show_store, show_tokens
-    from gristmill.store.opening import is_sharded_bin, open_store
+def _inspect_store(path: Path, chosen: argparse.Namespace) -> None:
+    from gristmill.figures.store import store_figures
+    from gristmill.show.store import show_store
+    from gristmill.store.opening import is_sharded_bin
 
     own = place_at(path).is_folder() and not is_sharded_bin(path)
-    refuse_options(chosen, "a store" if own else "no plan", ("doc",) if own else ("doc", "dtype", "eos"))
+    _refuse_options(chosen, "a store" if own else "no plan", ("doc",) if own else ("doc", "dtype", "eos"))
     if chosen.doc is not None:
-        show_document(path, open_all(path, chosen.dtype, chosen.eos), chosen.doc, chosen.json)
+        _inspect_document(path, chosen)
     elif own:
-        show_store(path, chosen.json)
+        store = store_figures(path)
+        answer(chosen, store.to_dict(), lambda: show_store(store))
     else:
-        show_tokens(open_store(path, chosen.dtype, chosen.eos), chosen.json)
+        _inspect_tokens(path, chosen)
 
 
-def open_all(path: Path, dtype: str | None, eos: int | None) -> list[Any]:
+def _inspect_tokens(path: str | Path, chosen: argparse.Namespace) -> None:
+    from gristmill.figures.store import token_figures
+    from gristmill.show.terminal import facts
+    from gristmill.store.opening import open_store
+
+    tokens = token_figures(open_store(path, chosen.dtype, chosen.eos))
+    answer(chosen, tokens, lambda: facts(str(tokens["path"]), tokens))
+
+
+def _refuse_options(chosen: argparse.Namespace, shown: str, allowed: Sequence[str]) -> None:
+    """An option of `inspect` that says nothing about what is shown ("a plan") is refused, not ignored."""
+    for name, about in _ABOUT.items():
+        if name not in allowed and getattr(chosen, name) is not None:
+            raise ConfigError(f"--{name} asks about {about}, and {chosen.path} is {shown}.")
+
+
+def _inspect_document(path: Path, chosen: argparse.Namespace) -> None:
+    from gristmill.figures.document import find_document
+    from gristmill.show.document import show_documents, show_why_dropped
+
+    found, dropped = find_document(path, open_all(path, chosen.dtype, chosen.eos), chosen.doc)
+    show = show_documents if found else show_why_dropped
+    answer(chosen, found or dropped, lambda: show(chosen.doc, found or dropped))
+
+
+def open_all(path: Path, dtype: str | None, eos: int | None) -> list[Store]:
     """The store at `path`; a root gives both of its splits."""
     from gristmill.store.manifest import MANIFEST, SPLITS
     from gristmill.store.opening import open_split, open_store
@@ -79,7 +108,41 @@ def open_all(path: Path, dtype: str | None, eos: int | None) -> list[Any]:
     return [open_store(path, dtype, eos)]
 
 
-def add_dropped(commands: Any) -> None:
+def _inspect_json(path: Path, chosen: argparse.Namespace) -> None:
+    """A plan or a checkpoint."""
+    from gristmill.figures.plan import state_figures
+    from gristmill.show.plan import show_state
+
+    values = parse_json(place_at(path).read(), str(path))
+    if isinstance(values, dict) and "gristmill_plan" in values:
+        _refuse_options(chosen, "a plan", ("step", "doc", "until"))
+        _inspect_plan(path, chosen)
+    elif isinstance(values, dict) and "digest" in values:
+        _refuse_options(chosen, "a checkpoint", ("plan",))
+        state = state_figures(values, chosen.plan)
+        answer(chosen, state, lambda: show_state(state))
+    else:
+        raise ConfigError(f"{path} is neither a plan nor a checkpoint of a loader.")
+
+
+def _inspect_plan(path: Path, chosen: argparse.Namespace) -> None:
+    from gristmill.figures.plan import plan_figures
+    from gristmill.loader.plan_file import load_plan
+    from gristmill.show.plan import show_places, show_plan
+
+    plan = load_plan(path)
+    if chosen.step is not None:
+        documents = plan.trace(chosen.step)
+        answer(chosen, documents, lambda: show_places(f"step {chosen.step:,}", documents))
+    elif chosen.doc is not None:
+        seen = plan.find(chosen.doc, chosen.until)
+        answer(chosen, seen, lambda: show_places(f"{chosen.doc} is seen in", seen))
+    else:
+        figures = plan_figures(plan, chosen.until)
+        answer(chosen, figures, lambda: show_plan(repr(plan), figures))
+
+
+def add_dropped(commands: Commands) -> None:
     """`gristmill dropped`"""
     parser = command(
         commands, "dropped", _run_dropped,
@@ -98,12 +161,13 @@ def add_dropped(commands: Any) -> None:
 
 
 def _run_dropped(chosen: argparse.Namespace) -> None:
+    from gristmill.figures.dropped import KEYS, dropped
     from gristmill.show.dropped import show_dropped
-    from gristmill.stages.dropped import KEYS, dropped
 
     asked = {key: getattr(chosen, key) for key in KEYS}
     wanted = chosen.examples if chosen.examples is not None else 3 if any(asked.values()) else 1
-    show_dropped(chosen.path, dropped(existing(chosen.path), asked, wanted), chosen.json)
+    found = dropped(existing(chosen.path), asked, wanted)
+    answer(chosen, {"path": chosen.path, **vars(found)}, lambda: show_dropped(chosen.path, found))
 
 
 def existing(given: str) -> Path:
@@ -114,7 +178,7 @@ def existing(given: str) -> Path:
     return path
 
 
-def add_verify(commands: Any) -> None:
+def add_verify(commands: Commands) -> None:
     """`gristmill verify`"""
     parser = command(
         commands, "verify", _run_verify,
@@ -125,21 +189,12 @@ def add_verify(commands: Any) -> None:
 
 
 def _run_verify(chosen: argparse.Namespace) -> int:
-    from gristmill.show.terminal import line, print_json, table
+    from gristmill.show.verify import show_verdict
     from gristmill.store.verify import verify
 
     with progress_bar(chosen) as bar:
         verdict = verify(chosen.path, progress=bar)
-    if chosen.json:
-        print_json({**vars(verdict), **bar.figures})
-    else:
-        rows = [(kind, row["files"], row["bytes"], row["by"]) for kind, row in verdict.covered.items()]
-        table("", ("kind", "files", "bytes", "every byte is covered by"), rows)
-        for name in verdict.unlisted:
-            line(f"{name} is covered by no sum: it is no part of the store, or an older version made it.")
-        counts = f"{verdict.shards:,} shards, {verdict.documents:,} documents, {verdict.tokens:,} tokens"
-        line(f"{chosen.path}: {counts}: {f'faults: {len(verdict.faults):,}' if verdict.faults else 'whole'}")
-        line(f"Verified {bar.took()}.")
+    answer(chosen, {**vars(verdict), **bar.figures}, lambda: show_verdict(chosen.path, verdict, bar.took()))
     for fault in verdict.faults:
         print(f"gristmill: {fault}", file=sys.stderr)
     return 1 if verdict.faults else 0

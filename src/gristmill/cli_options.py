@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import textwrap
 import typing
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
+from gristmill.core.errors import did_you_mean
 from gristmill.core.values import Count, fits, spelt
 
 if TYPE_CHECKING:
     from gristmill.core.bar import Bar
+
+Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 # What the user of a command should know who has stopped it.
 _AGAIN = ". Nothing that is half made looks finished: run the same command again."
 WHEN_STOPPED = {
@@ -21,13 +25,13 @@ WHEN_STOPPED = {
 }
 
 
-class DashedParser(argparse.ArgumentParser):
-    """argparse with whole option names, in which underscores are dashes, as in the scripts that this replaces."""
+class Parser(argparse.ArgumentParser):
+    """argparse in our words: one sentence, and the nearest command to a misspelt one.
 
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**{"allow_abbrev": False, **settings})
+    Underscores in the names of options are dashes, as in the scripts that this replaces.
+    """
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+    def parse_known_args(self, args: Iterable[str] | None = None, namespace: Any = None) -> Any:
         """Parse, after the names of options are spelt with dashes; what follows `--` is left alone."""
         given = list(sys.argv[1:] if args is None else args)
         end = given.index("--") if "--" in given else len(given)
@@ -38,14 +42,30 @@ class DashedParser(argparse.ArgumentParser):
         dashed = name.replace("_", "-")
         return f"{dashed}{equals}{value}" if dashed in self._option_string_actions else argument
 
+    def error(self, message: str) -> NoReturn:
+        wrong = re.search(r"argument COMMAND: invalid choice: '(.*?)' \(choose from (.*)\)", message)
+        if wrong:
+            known = wrong[2].replace("'", "").split(", ")
+            message = f"There is no command {wrong[1]!r}{did_you_mean(wrong[1], known)}"
+        message = re.sub(r"^argument (\S+): must be ", r"\1 must be ", message)
+        message = re.sub(r"^argument (\S+): invalid choice: (.*) \(choose from (.*)\)$", _no_choice, message)
+        print(f"gristmill: {message[:1].upper()}{message[1:]}. See `{self.prog} --help`.", file=sys.stderr)
+        raise SystemExit(2)
+
+
+def _no_choice(found: re.Match[str]) -> str:
+    known = found[3].replace("'", "").split(", ")
+    return f"{found[1]} {found[2]} is not known{did_you_mean(found[2], known)}"
+
 
 def command(
-    commands: Any, name: str, run: Callable[[argparse.Namespace], int | None], text: str, *examples: str
+    commands: Commands, name: str, run: Callable[[argparse.Namespace], int | None], text: str, *examples: str
 ) -> argparse.ArgumentParser:
     """A command, with the function that runs it and examples of its use; every command has --json."""
     shown = [f"  gristmill {name} {example}".rstrip() for example in examples]
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser = commands.add_parser(
         name,
+        allow_abbrev=False,
         help=text.partition(". ")[0].rstrip(".") + ".",
         description="\n".join([textwrap.fill(text, 79), "", "for example:", *shown]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -57,15 +77,15 @@ def command(
     return parser
 
 
-def number(kind: Any) -> Callable[[str], Any]:
+def number(kind: object) -> Callable[[str], float]:
     """What turns an option's text into a number of a kind (`Positive`, `Count`), or says which numbers it takes."""
 
-    def parsed(text: str) -> Any:
+    def parsed(text: str) -> float:
         try:
-            value = typing.get_args(kind)[0](text)
+            value: float | str = typing.get_args(kind)[0](text)
         except ValueError:
             value = text
-        if not fits(value, kind):
+        if isinstance(value, str) or not fits(value, kind):
             raise argparse.ArgumentTypeError(f"must be {spelt(kind)}, not {text!r}")
         return value
 
@@ -94,3 +114,13 @@ def progress_bar(chosen: argparse.Namespace) -> Bar:
     from gristmill.core.bar import Bar
 
     return Bar(quiet=chosen.json)
+
+
+def answer(chosen: argparse.Namespace, figures: object, show: Callable[[], None]) -> None:
+    """The figures as JSON for programs, else the screen that shows them."""
+    from gristmill.show.terminal import print_json
+
+    if chosen.json:
+        print_json(figures)
+    else:
+        show()

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gristmill.cli_options import command, number, option_name, progress_bar
+from gristmill.cli_options import Commands, answer, command, number, option_name, progress_bar
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.values import Count, Positive, Seed, Share
 from gristmill.places.door import place_at
@@ -21,7 +21,7 @@ _DEDUPS = ("exact", "lines", "near")
 _SAMPLE = 1000
 
 
-def add_prepare(commands: Any) -> None:
+def add_prepare(commands: Commands) -> None:
     """`gristmill prepare`"""
     parser = command(
         commands, "prepare", _run_prepare,
@@ -146,6 +146,7 @@ def _add_run_options(parser: argparse._ArgumentGroup) -> None:
 
 
 def _run_prepare(chosen: argparse.Namespace) -> None:
+    from gristmill.figures.store import store_figures
     from gristmill.indexing import index
     from gristmill.run import prepare
     from gristmill.show.store import show_made
@@ -161,7 +162,8 @@ def _run_prepare(chosen: argparse.Namespace) -> None:
         prepare(recipe, overwrite=chosen.overwrite, progress=bar, options=_run_options(chosen))
         for seq_len in chosen.pack:
             index(open_split(root, "train"), seq_len, progress=bar)
-    show_made(root, chosen.json, bar)
+    figures = store_figures(root)
+    answer(chosen, {**figures.to_dict(), **bar.figures}, lambda: show_made(figures, bar.took()))
 
 
 def _look_ahead(recipe: Recipe, chosen: argparse.Namespace) -> None:
@@ -176,7 +178,7 @@ def _look_ahead(recipe: Recipe, chosen: argparse.Namespace) -> None:
             progress=bar,
             options=_run_options(chosen),
         )
-    show_forecast(forecast, chosen.json)
+    answer(chosen, forecast, lambda: show_forecast(forecast))
 
 
 def _run_options(chosen: argparse.Namespace) -> RunOptions:
@@ -262,7 +264,7 @@ def named_input(given: str) -> tuple[str, str]:
 # init, train-tokenizer
 
 
-def add_init(commands: Any) -> None:
+def add_init(commands: Commands) -> None:
     """`gristmill init`"""
     parser = command(
         commands, "init", _run_init,
@@ -277,19 +279,17 @@ def add_init(commands: Any) -> None:
 
 def _run_init(chosen: argparse.Namespace) -> None:
     from gristmill.recipe_template import TEMPLATE
-    from gristmill.show.terminal import line, print_json
+    from gristmill.show.terminal import line
 
     path = Path(chosen.path)
     if place_at(path).exists() and not chosen.overwrite:
         raise ConfigError(f"{path} exists: choose another name, or say --overwrite.")
     place_at(path).write(TEMPLATE)
-    if chosen.json:
-        print_json({"path": str(path)})
-    else:
-        line(f"{path} is written: edit its sources, then run `gristmill prepare --recipe {path} --dry-run`.")
+    then = f"edit its sources, then run `gristmill prepare --recipe {path} --dry-run`"
+    answer(chosen, {"path": str(path)}, lambda: line(f"{path} is written: {then}."))
 
 
-def add_train_tokenizer(commands: Any) -> None:
+def add_train_tokenizer(commands: Commands) -> None:
     """`gristmill train-tokenizer`"""
     parser = command(
         commands, "train-tokenizer", _run_train_tokenizer,
@@ -309,7 +309,7 @@ def add_train_tokenizer(commands: Any) -> None:
 
 
 def _run_train_tokenizer(chosen: argparse.Namespace) -> None:
-    from gristmill.show.terminal import line, print_json
+    from gristmill.show.exchange import show_trained
     from gristmill.training import train_tokenizer
 
     with progress_bar(chosen) as bar:
@@ -317,9 +317,4 @@ def _run_train_tokenizer(chosen: argparse.Namespace) -> None:
             chosen.inputs, chosen.out, vocab_size=chosen.vocab_size, limit=chosen.limit,
             text=chosen.text or "text", overwrite=chosen.overwrite, progress=bar,
         )  # fmt: skip
-    if chosen.json:
-        print_json({"path": chosen.out, **dataclasses.asdict(report), **bar.figures})
-        return
-    learnt = f"{report.vocab_size:,} ids from {report.documents:,} documents, {report.text_bytes:,} bytes"
-    line(f"{chosen.out} holds {learnt}: use it by --tokenizer {chosen.out}.")
-    line(f"Done {bar.took()}.")
+    answer(chosen, {**vars(report), **bar.figures}, lambda: show_trained(chosen.out, report, bar.took()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import pydoc
@@ -12,14 +11,20 @@ import sys
 import sysconfig
 import tempfile
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
 from gristmill.core.bar import Bar
 from gristmill.core.errors import EngineError, StateError
+from gristmill.figures.bench import Asked, measured
+from gristmill.figures.plan import batch_figures, plan_figures
+from gristmill.figures.store import StoreFigures, store_figures
 from gristmill.indexing import index
+from gristmill.loader.fill import Batch
 from gristmill.loader.loader import Loader
 from gristmill.loader.plan_file import load_plan
 from gristmill.order.options import PlanOptions
@@ -29,34 +34,75 @@ from gristmill.places.folders import refuse_others
 from gristmill.places.local import is_temporary
 from gristmill.recipe import Recipe, SourceOptions, StoreOptions
 from gristmill.run import prepare
-from gristmill.show.bench import measured, show_bench
-from gristmill.show.plan import plan_facts, show_batch, show_plan
-from gristmill.show.store import show_store, store_facts
+from gristmill.show.bench import show_bench
+from gristmill.show.plan import show_batch, show_plan
+from gristmill.show.store import show_store
 from gristmill.show.terminal import line, paragraph, print_json
 from gristmill.store.opening import open_store
 from gristmill.store.reader import Store
 
+T = TypeVar("T")
 SEQ_LEN, BATCH_SIZE, STEPS = 256, 16, 400
+_STEP = 123
+_ASKED = Asked(SEQ_LEN, BATCH_SIZE * 16, "pack")
 _NAMES = ("gristmill-demo.json", "raw", "code", "prose", "plan.json", "checkpoint.json")
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the batch of a step is made of, a document in it, and steps that see this document."""
+
+    step: int
+    arrays: dict[str, str]
+    document: str
+    seen_in: list[int]
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """How a killed reader was resumed."""
+
+    step: int
+    checkpoint_bytes: int
+    load_seconds: float
+    tokens_compared: int
 
 
 def demo(out: str | None, as_json: bool = False) -> None:
     """Run all stages in `out`, or in a temporary folder that is removed afterwards; as JSON only the figures."""
-    began = time.perf_counter()
+    began, act = time.perf_counter(), _quiet if as_json else _shown
     with tempfile.TemporaryDirectory(prefix="gristmill-demo-") as temporary:
-        root, shown = as_path("out", out or temporary), not as_json
+        root = as_path("out", out or temporary)
         _claim(root)
-        stores = _prepare_stores(root, shown)
-        plan = _make_plan(root, shown)
-        step = _look_at_step(plan, shown)
-        resumed = _kill_and_resume(root / "plan.json", shown)
-        bench = _throughput(root, shown)
-        figures = {"stores": stores, "plan": plan_facts(plan), "step": step, "resumed": resumed, "bench": bench}
+        stores = act("1. Prepare: the standard library's sources and pydoc's topics, two stores",
+                     lambda: _prepare_stores(root, quiet=as_json), _show_stores)  # fmt: skip
+        plan = act("2. Mix: 70 % code, 30 % prose, whole documents packed into windows",
+                   lambda: _make_plan(root), lambda plan: show_plan(repr(plan), plan_figures(plan)))  # fmt: skip
+        look = act("3. A batch, decoded, with the documents behind it",
+                   lambda: _look_at_step(plan), lambda look: _show_look(plan, look))  # fmt: skip
+        resumed = act("4. Kill a reader with SIGKILL, resume it on two ranks, compare every token",
+                      lambda: _kill_and_resume(root / "plan.json"), _show_resumed)  # fmt: skip
+        store = open_store(root / "code" / "train")
+        bench = act("5. Throughput of this machine", lambda: measured(store, _ASKED, 0.5),
+                    lambda rows: show_bench(store.describe(), _ASKED, rows))  # fmt: skip
     seconds = time.perf_counter() - began
     if as_json:
-        print_json({**figures, "out": out, "seconds": round(seconds, 3)})
+        made = {name: store.to_dict() for name, store in stores.items()}
+        print_json({"stores": made, "plan": plan_figures(plan), "step": look, "resumed": resumed, "bench": bench,
+                    "out": out, "seconds": round(seconds, 3)})  # fmt: skip
     else:
         line(f"\nDone in {seconds:.1f} s." + (f" The stores are in {out}." if out else ""))
+
+
+def _shown(heading: str, act: Callable[[], T], show: Callable[[T], None]) -> T:
+    line(f"\n{heading}", bold=True)
+    made = act()
+    show(made)
+    return made
+
+
+def _quiet(heading: str, act: Callable[[], T], show: Callable[[T], None]) -> T:
+    return act()
 
 
 def _claim(root: Path) -> None:
@@ -65,10 +111,6 @@ def _claim(root: Path) -> None:
     own = place_at(mark).is_file(links=False)
     refuse_others(root, lambda name: own and (name.partition("/")[0] in _NAMES or is_temporary(name)), "a demo")
     place_at(mark).write('{"gristmill": "demo"}\n')
-
-
-def _heading(number: int, text: str) -> None:
-    line(f"\n{number}. {text}", bold=True)
 
 
 def _write_topics(folder: Path) -> None:
@@ -80,9 +122,7 @@ def _write_topics(folder: Path) -> None:
         (folder / f"{name}.txt").write_text(pydoc.plain(text), encoding="utf-8")
 
 
-def _prepare_stores(root: Path, shown: bool) -> dict[str, Any]:
-    if shown:
-        _heading(1, "Prepare: the standard library's sources and pydoc's topics, two stores")
+def _prepare_stores(root: Path, quiet: bool) -> dict[str, StoreFigures]:
     _write_topics(root / "raw" / "topics")
     library = sysconfig.get_paths()["stdlib"]
     for name, paths in {
@@ -91,15 +131,18 @@ def _prepare_stores(root: Path, shown: bool) -> dict[str, Any]:
     }.items():
         store = StoreOptions(tokens_per_shard=1_000_000, val_fraction=0.02)
         recipe = Recipe(str(root / name), [SourceOptions(name, paths)], tokenizer="gpt2", store=store, on_error="skip")
-        with Bar(quiet=not shown) as bar:
+        with Bar(quiet=quiet) as bar:
             prepare(recipe, overwrite=True, progress=bar)
-        if shown:
-            show_store(root / name, as_json=False)
-            line("")
-    return {name: store_facts(root / name) for name in ("code", "prose")}
+    return {name: store_figures(root / name) for name in ("code", "prose")}
 
 
-def _make_plan(root: Path, shown: bool) -> Plan:
+def _show_stores(stores: dict[str, StoreFigures]) -> None:
+    for store in stores.values():
+        show_store(store)
+        line("")
+
+
+def _make_plan(root: Path) -> Plan:
     stores = {name: open_store(root / name / "train") for name in ("code", "prose")}
     for store in stores.values():
         index(store, SEQ_LEN)
@@ -107,31 +150,28 @@ def _make_plan(root: Path, shown: bool) -> Plan:
     weights = {"code": 0.7, "prose": 0.3}
     plan = Plan(stores, weights, seq_len=SEQ_LEN, batch_size=BATCH_SIZE, seed=0, steps=STEPS, options=options)
     plan.save(root / "plan.json")
-    if shown:
-        _heading(2, "Mix: 70 % code, 30 % prose, whole documents packed into windows")
-        show_plan(plan)
     return plan
 
 
-def _look_at_step(plan: Plan, shown: bool) -> dict[str, Any]:
+def _look_at_step(plan: Plan) -> Look:
+    shapes = {key: f"{array.dtype}{list(array.shape)}" for key, array in _batch(plan).items()}
+    document = plan.trace(_STEP)[0].doc_id
+    return Look(_STEP, shapes, document, list(dict.fromkeys(seen.step for seen in plan.find(document)[:8])))
+
+
+def _batch(plan: Plan) -> Batch:
+    return Loader(plan, keys=("labels", "doc_ids"), threads=0).batch(_STEP)
+
+
+def _show_look(plan: Plan, look: Look) -> None:
     store = plan.sources[0].store
     assert isinstance(store, Store)
-    loader = Loader(plan, keys=("labels", "doc_ids"), threads=0)
-    batch = loader.batch(123)
-    shapes = {key: f"{array.dtype}{list(array.shape)}" for key, array in batch.items()}
-    document = plan.trace(123)[0].doc_id
-    steps = list(dict.fromkeys(seen.step for seen in plan.find(document)[:8]))
-    if shown:
-        _heading(3, "A batch, decoded, with the documents behind it")
-        show_batch(plan, batch, 123, store.decode)
-        paragraph(", ".join(f"{key} {shape}" for key, shape in shapes.items()))
-        paragraph(f"and back: {document!r} is seen in steps {', '.join(map(str, steps))} …")
-    return {"step": 123, "arrays": shapes, "document": document, "seen_in": steps}
+    show_batch(look.step, batch_figures(plan, _batch(plan), look.step, store.decode))
+    paragraph(", ".join(f"{key} {shape}" for key, shape in look.arrays.items()))
+    paragraph(f"and back: {look.document!r} is seen in steps {', '.join(map(str, look.seen_in))} …")
 
 
-def _kill_and_resume(plan_file: Path, shown: bool) -> dict[str, Any]:
-    if shown:
-        _heading(4, "Kill a reader with SIGKILL, resume it on two ranks, compare every token")
+def _kill_and_resume(plan_file: Path) -> Resumed:
     checkpoint = plan_file.with_name("checkpoint.json")
     checkpoint.unlink(missing_ok=True)
     victim = subprocess.Popen([sys.executable, "-m", "gristmill.demo", "--read", str(plan_file), str(checkpoint)])
@@ -156,13 +196,14 @@ def _kill_and_resume(plan_file: Path, shown: bool) -> dict[str, Any]:
         if not np.array_equal(rows, whole.batch(ranks[0].step - 1)["input_ids"]):
             raise StateError("The resumed batches differ from the uninterrupted ones: please report this.")
         compared += rows.size
-    size = len(json.dumps(state))
-    if shown:
-        paragraph(
-            f"killed after step {state['step']}, checkpoint {size} bytes, loaded in {seconds * 1e3:.1f} ms; "
-            f"{compared:,} tokens on 2 ranks equal those of 1"
-        )
-    return {"step": state["step"], "checkpoint_bytes": size, "load_seconds": seconds, "tokens_compared": compared}
+    return Resumed(state["step"], len(json.dumps(state)), seconds, compared)
+
+
+def _show_resumed(resumed: Resumed) -> None:
+    paragraph(
+        f"killed after step {resumed.step}, checkpoint {resumed.checkpoint_bytes} bytes, "
+        f"loaded in {resumed.load_seconds * 1e3:.1f} ms; {resumed.tokens_compared:,} tokens on 2 ranks equal those of 1"
+    )
 
 
 def read(plan_file: str, checkpoint: str) -> None:
@@ -171,17 +212,6 @@ def read(plan_file: str, checkpoint: str) -> None:
     for _ in loader:
         place_at(checkpoint).write(json.dumps(loader.state_dict()))
         time.sleep(0.01)
-
-
-def _throughput(root: Path, shown: bool) -> list[dict[str, float]]:
-    if shown:
-        _heading(5, "Throughput of this machine")
-    store = open_store(root / "code" / "train")
-    chosen = argparse.Namespace(keys="", seq_len=SEQ_LEN, batch_size=BATCH_SIZE * 16, cut="pack", seconds=0.5)
-    rows = measured(store, chosen)
-    if shown:
-        show_bench(store, chosen, rows)
-    return rows
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ from gristmill.store.manifest import SPLITS, Manifest, ShardEntry
 from gristmill.store.opening import TOKENIZER
 
 if TYPE_CHECKING:
+    from gristmill.stages.forecast import Forecast
     from gristmill.stages.pipeline import Pipeline
     from gristmill.tokenize.tokenizer import Tokenizer
 
@@ -157,7 +158,7 @@ def dry_run(
     sample: int = 1000,
     progress: Shown = None,
     options: RunOptions | Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+) -> Forecast:
     """What `prepare` would do, and an estimate from about `sample` documents; nothing is written."""
     made, chosen = as_recipe(recipe), as_options(RunOptions, options)
     sample = as_whole("sample", sample)
@@ -165,7 +166,7 @@ def dry_run(
         return _dry_run(made, sample, told, chosen)
 
 
-def _dry_run(recipe: Recipe, sample: int, progress: Progress, options: RunOptions) -> dict[str, Any]:
+def _dry_run(recipe: Recipe, sample: int, progress: Progress, options: RunOptions) -> Forecast:
     began = time.perf_counter()
     from gristmill.stages.evaluations import curation_of
     from gristmill.stages.forecast import forecast

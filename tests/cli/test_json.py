@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import pytest
 
 import gristmill as gm
 from gristmill.cli import build_parser
-from gristmill.show.terminal import print_json
 
 Command = Callable[..., Any]
 
@@ -61,8 +59,3 @@ def test_every_command_prints_one_json_value_and_nothing_else(
 @pytest.mark.parametrize("arguments", ["inspect none", "verify none", "prepare none --out o", "join none --out o"])
 def test_an_error_leaves_stdout_empty(call: Command, arguments: str) -> None:
     assert not call(*arguments.split(), "--json", code=2).out
-
-
-def test_what_json_has_no_number_for_is_null(capsys: pytest.CaptureFixture[str]) -> None:
-    print_json({"a": float("nan"), "b": [float("inf"), (1.5,)]})
-    assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail) == {"a": None, "b": [None, [1.5]]}

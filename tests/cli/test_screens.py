@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 
 import gristmill as gm
-from gristmill.show.funnel import commonest
-from gristmill.show.terminal import JOIN, percent, table
 
 Command = Callable[..., Any]
 
@@ -114,22 +112,6 @@ def test_weights_by_size_are_shown_exactly_and_in_percent(call: Command, store: 
         tmp_path / "p.json"
     )
     assert re.search(r"weights: a \d+/\d+ \([\d.]+%\), b \d+/\d+ \([\d.]+%\)", call("inspect", tmp_path / "p.json").out)
-
-
-def test_the_three_commonest_reasons_are_named_and_the_rest_counted() -> None:
-    reasons = {"a": 1, "b": 2000, "c": 30, "d": 4, "e": 5}
-    assert commonest(reasons).replace(JOIN, " ") == "b 2,000, c 30, e 5, and 5 for 2 other reasons"
-    assert commonest({"b": 2}) == f"b{JOIN}2" and commonest({}) == ""
-
-
-def test_a_percentage_is_never_rounded_to_all_or_nothing() -> None:
-    shown = [percent(*pair) for pair in ((1, 10**6), (10**6 - 1, 10**6), (0, 5), (5, 5), (1, 3), (3, 0), (250, 100))]
-    assert shown == ["0.1%", "99.9%", "0%", "100%", "33.3%", "", "250.0%"]
-
-
-def test_a_table_aligns_numbers_and_cannot_be_broken_by_a_value(capsys: pytest.CaptureFixture[str]) -> None:
-    table("", ("name", "count"), [("a\nb\x1b", 1), ("字", 1234567)])
-    assert capsys.readouterr().out == "name            count\na\\x0ab\\x1b          1\n字          1,234,567\n"
 
 
 @pytest.mark.parametrize(

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from gristmill.show.terminal import Row, line, paragraph, percent, print_json, table
-from gristmill.stages.dropped import Dropped, Group
+from gristmill.figures.dropped import Dropped, DroppedRow, Group
+from gristmill.show.terminal import Row, line, paragraph, percent, table
 
 _SHOWN_TEXT = 150
 _SHOWN_DETAIL = 30
 
 
-def show_dropped(path: str, found: Dropped, as_json: bool) -> None:
+def show_dropped(path: str, found: Dropped) -> None:
     """Documents by rule and reason, then examples of each."""
-    if as_json:
-        print_json(_facts(path, found))
-        return
     line(f"{path}: {found.documents:,} documents were dropped.")
     if not found.groups:
         return
@@ -36,7 +31,7 @@ def _show_examples(group: Group) -> None:
     table("", ("id", "source", "value", "detail"), [_example(row) for row in group.examples])
 
 
-def _example(row: dict[str, Any]) -> Row:
+def _example(row: DroppedRow) -> Row:
     """An example with the beginning of its text; one that never got an id is known by its file and place."""
     name = row["id"] if row["id"] is not None else f"{row['path']} ({row['row']})"
     value = "" if row["value"] is None else f"{row['value']:.4g}"
@@ -45,9 +40,3 @@ def _example(row: dict[str, Any]) -> Row:
     if len(detail) > _SHOWN_DETAIL:  # a matched span or a sentence stands on its own
         return Row((name, row["source"], value, ""), f"{detail} {begin}".strip())
     return Row((name, row["source"], value, detail), begin)
-
-
-def _facts(path: str, found: Dropped) -> dict[str, Any]:
-    groups = [{"rule": group.rule, "reason": group.reason, "documents": group.documents, "sources": group.sources,
-               "examples": group.examples} for group in found.groups]  # fmt: skip
-    return {"path": path, "documents": found.documents, "has_texts": found.has_texts, "groups": groups}

@@ -1,34 +1,34 @@
-"""Exports, imports and indexes: which files were linked, copied or built."""
+"""Exports, imports, indexes and tokenizers: which files were linked, copied, built or learnt."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
-from gristmill.core.bar import Bar
-from gristmill.show.terminal import line, print_json
+from gristmill.show.terminal import line
+from gristmill.store.export import ExportReport
+from gristmill.store.importing import ImportReport
+from gristmill.tokenize.training import TrainingReport
 
 
-def show_exchange(report: Any, as_json: bool, bar: Bar) -> None:
+def show_exchange(report: ExportReport | ImportReport, took: str) -> None:
     """What an export or import linked, copied, and says to its user."""
-    values = dataclasses.asdict(report)
-    if as_json:
-        print_json({**values, **bar.figures})
-        return
-    for key in ("linked", "copied"):
-        for name in values[key]:
-            line(f"{key:8} {name}")
-    for note in values["notes"]:
+    for name in report.linked:
+        line(f"linked   {name}")
+    for name in report.copied:
+        line(f"copied   {name}")
+    for note in report.notes:
         line(note)
-    line(f"Done {bar.took()}.")
+    line(f"Done {took}.")
 
 
-def show_files(made: Sequence[Path], as_json: bool, bar: Bar) -> None:
+def show_files(made: Sequence[str]) -> None:
     """The index files that are there now."""
-    if as_json:
-        print_json({"files": [str(path) for path in made], **bar.figures})
-        return
     for path in made:
-        line(str(path))
+        line(path)
+
+
+def show_trained(path: str, report: TrainingReport, took: str) -> None:
+    """What a tokenizer was learnt from, and how it is used."""
+    learnt = f"{report.vocab_size:,} ids from {report.documents:,} documents, {report.text_bytes:,} bytes"
+    line(f"{path} holds {learnt}: use it by --tokenizer {path}.")
+    line(f"Done {took}.")

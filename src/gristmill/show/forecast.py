@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from gristmill.show.funnel import commonest
-from gristmill.show.terminal import Row, facts, line, paragraph, print_json, table
+from gristmill.show.terminal import Row, facts, line, paragraph, table
+from gristmill.stages.forecast import Forecast
 
 
-def show_forecast(forecast: dict[str, Any], as_json: bool) -> None:
+def show_forecast(forecast: Forecast) -> None:
     """What a run would do: inputs, steps, what the sample's rules say, an estimate."""
-    if as_json:
-        print_json(forecast)
-        return
     sources, sample, estimate = forecast["sources"], forecast["sample"], forecast["estimate"]
     table(f"inputs of {forecast['out']}", list(sources[0]), [list(row.values()) for row in sources])
     paragraph(f"steps: {' > '.join(forecast['steps'])}; {forecast['workers']} workers")

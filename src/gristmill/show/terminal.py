@@ -6,8 +6,7 @@ import json
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, is_dataclass
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -36,17 +35,19 @@ def paragraph(text: str, indent: str = "") -> None:
         line(wrapped.replace(JOIN, " "))
 
 
-def print_json(values: Any) -> None:
-    """One JSON value on stdout; what JSON has no number for is null."""
-    print(json.dumps(_finite(values), indent=1, allow_nan=False))
+def print_json(figures: object) -> None:
+    """One JSON value on stdout, dataclasses by their fields; what JSON has no number for is null."""
+    print(json.dumps(_values(figures), indent=1, allow_nan=False))
 
 
-def _finite(values: Any) -> Any:
-    if isinstance(values, dict):
-        return {key: _finite(value) for key, value in values.items()}
-    if isinstance(values, list | tuple):
-        return [_finite(value) for value in values]
-    return None if isinstance(values, float) and not math.isfinite(values) else values
+def _values(figures: object) -> object:
+    if is_dataclass(figures):
+        figures = vars(figures)
+    if isinstance(figures, dict):
+        return {key: _values(value) for key, value in figures.items()}
+    if isinstance(figures, list | tuple):
+        return [_values(value) for value in figures]
+    return None if isinstance(figures, float) and not math.isfinite(figures) else figures
 
 
 def plain(text: str) -> str:
@@ -68,11 +69,11 @@ def percent(part: int, whole: int) -> str:
 class Row:
     """A row of a table, with what stands in lines of its own below it."""
 
-    cells: Sequence[Any]
+    cells: Sequence[object]
     below: str = ""
 
 
-def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any] | Row]) -> None:
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object] | Row]) -> None:
     """A table in plain columns, as wide as its values; numbers to the right, with their thousands marked."""
     made = [row if isinstance(row, Row) else Row(row) for row in rows]
     cells = [[_cell(value) for value in row.cells] for row in made]
@@ -86,7 +87,7 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any] | Row
         paragraph(row.below, indent="    ")
 
 
-def facts(title: str, values: Mapping[str, Any]) -> None:
+def facts(title: str, values: Mapping[str, object]) -> None:
     """Names and values, one a line; the values whole."""
     line(title, bold=True)
     width = max(map(len, values), default=0)
@@ -94,11 +95,11 @@ def facts(title: str, values: Mapping[str, Any]) -> None:
         line(f"{name:{width}}{_GAP}{_cell(value)}")
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value).translate(_SPELT)
 
 
-def _is_figure(value: Any) -> bool:
+def _is_figure(value: object) -> bool:
     """Numbers, and text that is one: `12.5`, `99%`, `<0.001`, nothing."""
     if isinstance(value, bool) or value is None:
         return False

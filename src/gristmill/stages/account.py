@@ -14,7 +14,7 @@ from gristmill.curate.ledger import dropped_schema
 from gristmill.places.door import place_at
 from gristmill.stages.tables import batches_of, rows_of_unit
 from gristmill.stages.work import Facts
-from gristmill.store.manifest import SPLITS
+from gristmill.store.manifest import SPLITS, FunnelRow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,7 +47,7 @@ class Funnel:
         self._steps: dict[str, dict[str, _Step]] = {}
         self._splits: dict[tuple[str, str], Counter[str]] = {}
         self._unreadable: Counter[str] = Counter()
-        self._mix: list[dict[str, Any]] = []
+        self._mix: list[FunnelRow] = []
         self._ends: dict[tuple[str, str], Counter[str]] = {}
         self._damaged: list[tuple[int, str]] = []
         self.empty: list[str] = []
@@ -104,34 +104,37 @@ class Funnel:
                   for (source, name), documents in self._carried.items() if not documents]  # fmt: skip
         return found
 
-    def end(self, parts: Sequence[Mapping[str, Any]], ends: Sequence[Mapping[str, Any]]) -> None:
+    def end(self, mix: list[FunnelRow], ends: Sequence[Mapping[str, Any]]) -> None:
         """What a mix took of each source, if there is one, and what of it is in each split."""
-        self._mix = [{"stage": "mix", **part} for part in parts]
+        self._mix = mix
         self._ends = {(row["split"], row["source"]): Counter({unit: row[unit] for unit in _UNITS}) for row in ends}
 
     def left(self, source: str, unit: str) -> int:
         """Documents or tokens that a source has after all rules, in both splits."""
         return sum(self._splits.get((split, source), Counter())[unit] for split in SPLITS)
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[FunnelRow]:
         """One row a step and source: documents, bytes and tokens in and out, and documents dropped by reason.
 
         A step's tokens are those of the documents that it saw, as each stood at its end in the pipeline.
         """
-        lost = [{"stage": "unreadable", "source": name, "documents": self._unreadable[name]}
-                for name in self._sources if self._unreadable[name]]  # fmt: skip
+        lost: list[FunnelRow] = [{"stage": "unreadable", "source": name, "documents": self._unreadable[name]}
+                                 for name in self._sources if self._unreadable[name]]  # fmt: skip
         steps = {source: self._source_rows(source) for source in self._sources}
         passed = [steps[source][step] for step in self._steps for source in self._sources if step in steps[source]]
         found = self._ends or self._splits
-        ends = [{"stage": split, "source": source, **found[split, source]}
-                for split in SPLITS for source in self._sources
-                if found.get((split, source), Counter())["documents"]]  # fmt: skip
+        ends: list[FunnelRow] = [
+            {"stage": split, "source": source, "documents": own["documents"], "bytes": own["bytes"],
+             "tokens": own["tokens"]}
+            for split in SPLITS for source in self._sources
+            if (own := found.get((split, source), Counter()))["documents"]
+        ]  # fmt: skip
         return lost + passed + self._mix + ends
 
-    def _source_rows(self, source: str) -> dict[str, dict[str, Any]]:
+    def _source_rows(self, source: str) -> dict[str, FunnelRow]:
         """The rows of a source by step; tokens are added up from the end, where they are known."""
         tokens = sum(self._splits.get((split, source), Counter())["tokens"] for split in SPLITS)
-        rows: dict[str, dict[str, Any]] = {}
+        rows: dict[str, FunnelRow] = {}
         steps = [name for name in self._steps if source in self._steps[name]]
         for before, name in reversed(list(zip([steps[0], *steps], steps, strict=False)) if steps else []):
             step, previous = self._steps[name][source], self._steps[before][source]

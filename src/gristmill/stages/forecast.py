@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from gristmill.curate.chain import Curation
 from gristmill.curate.documents import Ints
 from gristmill.recipe import MixOptions, Recipe
 from gristmill.sources.units import Unit
-from gristmill.stages.preview import Judged, Preview
+from gristmill.stages.preview import Judged, Preview, PreviewFigures
 from gristmill.stages.sampling import Amount, SourceSample
 from gristmill.stages.split import FACTOR
 
@@ -26,6 +26,29 @@ _TRIED_DOCUMENTS = 100_000
 # here each worker loads too, and they wait for each other. How much of the time of sample and of loading that may be,
 # at the least and at the most, and the seconds for what is not timed at all (DuckDB, closing files).
 _WORK, _START, _OTHER = (1.0, 6.0), (1.0, 3.0), (0.3, 3.0)
+
+
+class SourceFigures(TypedDict):
+    """The inputs of a source, and what its sample says that they hold."""
+
+    source: str
+    files: int
+    bytes: int
+    units: int
+    documents: int
+    text_bytes: int
+
+
+class Forecast(TypedDict):
+    """All that a dry run tells; `range` has the least and the most of each figure in `estimate`."""
+
+    out: str
+    sources: list[SourceFigures]
+    steps: list[str]
+    workers: int
+    estimate: dict[str, float]
+    range: dict[str, list[float]]
+    sample: PreviewFigures
 
 
 @dataclass(frozen=True)
@@ -53,8 +76,8 @@ def expect(sample: SourceSample, judged: Judged) -> Expected:
 def forecast(
     recipe: Recipe, curation: Curation, units: Sequence[Unit], samples: Sequence[SourceSample], seen: Preview,
     workers: int, start_seconds: float,
-) -> dict[str, Any]:  # fmt: skip
-    """All that a dry run tells, as a JSON value."""
+) -> Forecast:  # fmt: skip
+    """What a run would make, by what a sample of its inputs leads to expect."""
     expected = {sample.name: expect(sample, seen.sources[sample.name]) for sample in samples}
     documents, tokens = _mixed(recipe.mix, expected) if recipe.mix else _added(list(expected.values()))
     lengths = np.concatenate([np.zeros(0, np.int64), *(source.lengths for source in expected.values())])
@@ -62,8 +85,7 @@ def forecast(
     text_bytes = sum(sample.text_bytes.value for sample in samples)
     low, high = _seconds(seen, text_bytes, workers, start_seconds + seen.warm_seconds)
     estimate = {name: round(figure.value) for name, figure in figures.items()}
-    ranges = {name: [max(round(figure.value - figure.margin), 0), round(figure.value + figure.margin)]
-              for name, figure in figures.items()}  # fmt: skip
+    ranges = {name: (figure.value - figure.margin, figure.value + figure.margin) for name, figure in figures.items()}
     return {
         "out": recipe.out,
         "sources": [_source_facts(sample, units) for sample in samples],
@@ -71,8 +93,9 @@ def forecast(
                   *(f"dedup: {rule.name}" for rule in recipe.dedup), f"tokenize: {recipe.tokenizer}"],
         "workers": workers,
         "estimate": {**estimate, "seconds": round(math.sqrt(low * high), 1)},
-        "range": {**ranges, "seconds": [round(low, 1), round(high, 1)]},
-        "sample": seen.to_dict(),
+        "range": {**{name: [max(round(least), 0), round(most)] for name, (least, most) in ranges.items()},
+                  "seconds": [round(low, 1), round(high, 1)]},
+        "sample": seen.figures,
     }  # fmt: skip
 
 
@@ -135,12 +158,13 @@ def _filled(lengths: Ints, limit: int) -> float:
 
 def _seconds(seen: Preview, text_bytes: float, workers: int, start: float) -> tuple[float, float]:
     """The least and the most that a run should take, with loading what it needs, on a machine as busy as now."""
-    work = seen.seconds * text_bytes / seen.bytes_read / workers if seen.bytes_read else 0.0
+    size, seconds = seen.figures["bytes_read"], seen.figures["seconds"]
+    work = seconds * text_bytes / size / workers if size else 0.0
     low, high = (a * work + b * start + c for a, b, c in zip(_WORK, _START, _OTHER, strict=True))
     return low, high
 
 
-def _source_facts(sample: SourceSample, units: Sequence[Unit]) -> dict[str, Any]:
+def _source_facts(sample: SourceSample, units: Sequence[Unit]) -> SourceFigures:
     own = [unit for unit in units if unit.source == sample.name]
     files = {part.file.path for unit in own for part in unit.parts}
     return {"source": sample.name, "files": len(files), "bytes": sum(unit.size for unit in own), "units": len(own),

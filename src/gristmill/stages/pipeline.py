@@ -34,7 +34,7 @@ from gristmill.stages.sign import SignJob
 from gristmill.stages.split import Held, ValSplit, stands, take_val, write_split
 from gristmill.stages.tokens import Encoding, TokensJob, encoded_schema
 from gristmill.stages.work import SAVED_INDEX, UNITS_A_SOURCE, WORK, Done, Job, complete, fresh_folder, read_marker
-from gristmill.store.manifest import SPLITS, ShardEntry
+from gristmill.store.manifest import SPLITS, FunnelRow, ShardEntry
 
 # How wide steps are called while they run; what a query has done of its work cannot be known.
 _SAID = {"id": "checking ids", "exact": "finding equal documents", "near": "finding near duplicates",
@@ -338,11 +338,12 @@ class Pipeline:
         return shares(mix, {source.name: self.funnel.left(source.name, mix.unit) for source in self.recipe.sources})
 
 
-def _share_facts(share: Share, ends: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _share_facts(share: Share, ends: Sequence[dict[str, Any]]) -> FunnelRow:
     """What a mix took of a source."""
-    own = [row for row in ends if row["source"] == share.source]
-    sums = {unit: sum(row[unit] for row in own) for unit in ("documents", "bytes", "tokens")}
-    return {"source": share.source, **sums, "times": share.times}
+    documents, size, tokens = (sum(row[unit] for row in ends if row["source"] == share.source)
+                               for unit in ("documents", "bytes", "tokens"))  # fmt: skip
+    return {"stage": "mix", "source": share.source, "documents": documents, "bytes": size, "tokens": tokens,
+            "times": share.times}  # fmt: skip
 
 
 def _refuse_repeated_id(path: Path) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from gristmill.tokenize.tokenizer import Tokenizer
 
 
-@dataclass(frozen=True)
-class RulePreview:
+class RulePreview(TypedDict):
     """Documents of the sample that a rule would drop: by itself, as the only one, and in the recipe's order."""
 
     rule: str
@@ -40,9 +39,8 @@ class Judged:
     tokens: Ints
 
 
-@dataclass(frozen=True)
-class Preview:
-    """What the sample says, and the seconds that loading and the work on it took."""
+class PreviewFigures(TypedDict):
+    """What the sample says."""
 
     documents: int
     kept: int
@@ -50,14 +48,16 @@ class Preview:
     bytes_kept: int
     tokens: int
     seconds: float
-    warm_seconds: float
     rules: list[RulePreview]
-    sources: dict[str, Judged] = field(default_factory=dict)
 
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        kept = {name: value for name, value in vars(self).items() if name not in ("sources", "warm_seconds")}
-        return {**kept, "rules": [vars(rule) for rule in self.rules]}
+
+@dataclass(frozen=True)
+class Preview:
+    """What the sample says in all and by source, and the seconds that loading for it took."""
+
+    figures: PreviewFigures
+    sources: dict[str, Judged]
+    warm_seconds: float
 
 
 def preview(recipe: Recipe, curation: Curation, samples: Sequence[SourceSample], tokenizer: Tokenizer) -> Preview:
@@ -71,17 +71,16 @@ def preview(recipe: Recipe, curation: Curation, samples: Sequence[SourceSample],
         kept_bytes += size
     seconds = time.perf_counter() - began
     dropped = {rule.name: _dropped_alone(rule, batches, recipe) for rule in curation.rules}
-    return Preview(
-        documents=sum(map(len, batches)),
-        kept=sum(int((judged.tokens > 0).sum()) for judged in sources.values()),
-        bytes_read=sum(int(judged.sizes.sum()) for judged in sources.values()),
-        bytes_kept=kept_bytes,
-        tokens=sum(int(judged.tokens.sum()) for judged in sources.values()),
-        seconds=seconds,
-        warm_seconds=warmed,
-        rules=[_rule(name, dropped, ledger.facts["reasons"].get(name, {})) for name in dropped],
-        sources=sources,
-    )
+    figures: PreviewFigures = {
+        "documents": sum(map(len, batches)),
+        "kept": sum(int((judged.tokens > 0).sum()) for judged in sources.values()),
+        "bytes_read": sum(int(judged.sizes.sum()) for judged in sources.values()),
+        "bytes_kept": kept_bytes,
+        "tokens": sum(int(judged.tokens.sum()) for judged in sources.values()),
+        "seconds": seconds,
+        "rules": [_rule(name, dropped, ledger.facts["reasons"].get(name, {})) for name in dropped],
+    }
+    return Preview(figures, sources, warmed)
 
 
 def _judge(
@@ -119,4 +118,5 @@ def _dropped_alone(rule: Rule, batches: Sequence[Documents], recipe: Recipe) -> 
 def _rule(name: str, dropped: dict[str, Mask], reasons: dict[str, int]) -> RulePreview:
     others = [mask for other, mask in dropped.items() if other != name]
     only = dropped[name] & ~np.any(others, axis=0) if others else dropped[name]
-    return RulePreview(name, int(dropped[name].sum()), int(only.sum()), sum(reasons.values()), dict(reasons))
+    return {"rule": name, "alone": int(dropped[name].sum()), "only": int(only.sum()),
+            "in_order": sum(reasons.values()), "reasons": dict(reasons)}  # fmt: skip

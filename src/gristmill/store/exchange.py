@@ -7,13 +7,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gristmill.core.arguments import as_flag
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.places.door import as_path, as_paths, place_at
 from gristmill.store.folder import StoreFolder
-from gristmill.store.manifest import MANIFEST, SPLITS, Manifest, ShardEntry, load_manifest
+from gristmill.store.manifest import FUNNEL_COUNTS, MANIFEST, SPLITS, FunnelRow, Manifest, ShardEntry, load_manifest
 from gristmill.store.opening import TOKENIZER, PathLike
 
 
@@ -85,9 +84,10 @@ def _check_alike(first: _Part, other: _Part) -> None:
             raise ConfigError(f"{other.root} has {what} {its}, {first.root} has {mine}: they cannot be one store.")
 
 
-def _compared(manifest: Manifest, what: str) -> Any:
+def _compared(manifest: Manifest, what: str) -> str | int | None:
     """A tokenizer is known by its fingerprint: the same one may have been loaded under two names."""
-    return manifest.tokenizer.get("fingerprint") if what == "tokenizer" else getattr(manifest, what)
+    found: str | int | None = manifest.tokenizer.get("fingerprint") if what == "tokenizer" else getattr(manifest, what)
+    return found
 
 
 def _joined(parts: list[_Part], out: Path) -> Manifest:
@@ -109,17 +109,17 @@ def _joined(parts: list[_Part], out: Path) -> Manifest:
     )
 
 
-def _summed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Funnel rows with the same names (stage, source) as one, counts added, in the order of their first."""
-    totals: dict[tuple[tuple[str, Any], ...], dict[str, Any]] = {}
+def _summed(rows: list[FunnelRow]) -> list[FunnelRow]:
+    """Funnel rows of the same stage and source as one, counts added, in the order of their first."""
+    totals: dict[tuple[str, str], FunnelRow] = {}
     for row in rows:
-        names = tuple((key, value) for key, value in row.items() if isinstance(value, str))
-        total = totals.setdefault(names, dict(names))
-        for key, value in row.items():
-            if isinstance(value, int):
-                total[key] = total.get(key, 0) + value
-            elif isinstance(value, dict):  # documents by reason
-                total[key] = dict(Counter(total.get(key, {})) + Counter(value))
+        stage, source = row["stage"], row["source"]
+        total = totals.setdefault((stage, source), {"stage": stage, "source": source})
+        for unit in FUNNEL_COUNTS:
+            if unit in row:
+                total[unit] = total.get(unit, 0) + row[unit]
+        if "reasons" in row:
+            total["reasons"] = dict(Counter(total.get("reasons", {})) + Counter(row["reasons"]))
     return list(totals.values())
 
 

@@ -25,7 +25,7 @@ from gristmill.store.files import Ints, sampled_checksum
 from gristmill.store.folder import StoreFolder
 from gristmill.store.foreign import ForeignFile, open_foreign, read_foreign
 from gristmill.store.format import dtype_for
-from gristmill.store.manifest import SPLITS, Manifest, ShardEntry
+from gristmill.store.manifest import SPLITS, FunnelRow, Manifest, ShardEntry
 from gristmill.store.opening import TOKENIZER, PathLike, named_paths
 from gristmill.store.reader import Store
 from gristmill.store.writer import SplitWriter, document_table, shard_name, token_sums, write_side_files
@@ -226,7 +226,7 @@ class _Import:
         self, splits: dict[str, list[ShardEntry]], tokenizer: dict[str, str], recipe: dict[str, Any]
     ) -> Manifest:
         """What the store holds now."""
-        rows = [
+        rows: list[FunnelRow] = [
             {"stage": split, "source": "import", "documents": sum(e.documents for e in entries),
              "tokens": sum(e.tokens for e in entries)}
             for split, entries in splits.items() if entries

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, get_args
 
 from gristmill.core.errors import StoreError
 from gristmill.core.hashing import fingerprint
@@ -23,6 +23,8 @@ from gristmill.store.sums import write_sums
 MANIFEST = "manifest.json"
 VERSION = 1
 SPLITS = ("train", "val")
+_Count = Literal["documents_in", "bytes_in", "tokens_in", "documents", "bytes", "tokens"]
+FUNNEL_COUNTS: tuple[_Count, ...] = get_args(_Count)
 _OPTIONAL = ("compressed_bytes", "compressed_checksum", "ids_checksum", "blocks_checksum")
 _NEEDED = ("dtype", "eos", "vocab_size", "tokenizer", "splits", "recipe", "funnel", "versions")
 _KINDS = {
@@ -33,6 +35,21 @@ _KINDS = {
 _FUNNEL_KINDS = {
     "stage": str, "source": str, "documents": int, "bytes": int, "tokens": int, "reasons": Mapping[str, int]
 }  # fmt: skip
+
+
+class FunnelRow(TypedDict, total=False):
+    """What a step left of a source: of what came in by which reasons, or of a mix how often it takes the source."""
+
+    stage: str
+    source: str
+    documents_in: int
+    bytes_in: int
+    tokens_in: int
+    documents: int
+    bytes: int
+    tokens: int
+    reasons: dict[str, int]
+    times: float
 
 
 @dataclass(frozen=True)
@@ -69,7 +86,7 @@ class Manifest:
     tokenizer: dict[str, str]
     splits: dict[str, list[ShardEntry]]
     recipe: dict[str, Any] = field(default_factory=dict)
-    funnel: list[dict[str, Any]] = field(default_factory=list)
+    funnel: list[FunnelRow] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=dict)
     split: dict[str, Any] = field(default_factory=dict)
 
@@ -168,6 +185,7 @@ def _check(values: dict[str, Any], damaged: str) -> None:
     check_there(values["tokenizer"], ("name", "fingerprint"), f"{damaged}: its tokenizer", StoreError)
     for row in values["funnel"]:
         check_kinds(row, _FUNNEL_KINDS, f"{damaged}: its funnel", StoreError)
+        check_there(row, ("stage", "source", "documents"), f"{damaged}: its funnel", StoreError)
     for name, split in values["splits"].items():
         _check_split(split, f"{damaged}: its split {name!r}")
 

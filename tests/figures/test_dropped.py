@@ -12,8 +12,8 @@ import pytest
 
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.curate.ledger import dropped_schema
+from gristmill.figures.dropped import dropped
 from gristmill.stages.account import DROPPED
-from gristmill.stages.dropped import dropped
 
 ANY: dict[str, str | None] = {}
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
+import numpy.typing as npt
 
 from gristmill.core.errors import ConfigError, StoreError, did_you_mean
 from gristmill.core.hashing import GOLDEN
@@ -20,35 +21,47 @@ from gristmill.stages.account import DROPPED
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 KEYS = ("rule", "reason", "source")
+Keys = tuple[str, str, str]
+Kind = tuple[str, str]  # without the source
 _BATCH_ROWS = 1 << 16
 _TEXT_ROWS = 2048
 
 
-@dataclass
+class DroppedRow(TypedDict, total=False):
+    """A document that left: `text` where it was kept, `id` where it was known."""
+
+    id: str | None
+    source: str
+    path: str
+    row: int
+    rule: str
+    reason: str
+    value: float | None
+    detail: str | None
+    text: str | None
+
+
+@dataclass(frozen=True)
 class Group:
-    """Documents that went by one rule for one reason."""
+    """Documents that went by one rule for one reason: how many, of which sources, and some of them."""
 
     rule: str
     reason: str
-    sources: Counter[str] = field(default_factory=Counter)
-    rows: list[int] = field(default_factory=list)
-    examples: list[dict[str, Any]] = field(default_factory=list)
-
-    @property
-    def documents(self) -> int:
-        """How many."""
-        return self.sources.total()
+    documents: int
+    sources: Mapping[str, int]
+    examples: list[DroppedRow]
 
 
 @dataclass(frozen=True)
 class Dropped:
-    """What the file says: documents in all, those asked for by reason (the commonest first), and if texts are there."""
+    """What the file says: documents in all, if texts are there, and those asked for by reason, the commonest first."""
 
     documents: int
-    groups: list[Group]
     has_texts: bool
+    groups: list[Group]
 
 
 def dropped(store: Path, asked: Mapping[str, str | None], examples: int) -> Dropped:
@@ -57,37 +70,35 @@ def dropped(store: Path, asked: Mapping[str, str | None], examples: int) -> Drop
     `asked` names the rule, reason or source to look at alone; None is any.
     """
     path = _place(store)
+    if path is None:
+        raise ConfigError(
+            f"{store} holds no {DROPPED}: `gristmill prepare` writes one into the store that it makes; joined and "
+            "imported stores have none, look into those that they were made of."
+        )
     with _opened(path) as file:
         counted, rows = _scanned(file, asked, examples)
         _check_known(asked, counted, store)
-        groups = _grouped(counted, asked, rows)
-        _take_examples(file, groups)
-        return Dropped(counted.total(), groups, "text" in file.schema_arrow.names)
+        groups = _grouped(counted, asked, _examples(file, rows))
+        return Dropped(counted.total(), "text" in file.schema_arrow.names, groups)
 
 
-def dropped_documents(store: Path, doc_id: str) -> list[dict[str, Any]]:
+def dropped_documents(store: Path, doc_id: str) -> list[DroppedRow]:
     """The rows of `dropped.parquet` in a store, or beside a split, for an id."""
     import pyarrow.parquet as pq
 
-    for path in (store / DROPPED, store.parent / DROPPED):
-        if path.exists():
-            rows: list[dict[str, Any]] = pq.read_table(path, filters=[("id", "==", doc_id)]).to_pylist()
-            return rows
-    return []
+    path = _place(store)
+    if path is None:
+        return []
+    with _opened(path):
+        return list(pq.read_table(path, filters=[("id", "==", doc_id)]).to_pylist())
 
 
-def _place(store: Path) -> Path:
-    for path in (store / DROPPED, store.parent / DROPPED):
-        if path.exists():
-            return path
-    raise ConfigError(
-        f"{store} holds no {DROPPED}: `gristmill prepare` writes one into the store that it makes; joined and imported "
-        "stores have none, look into those that they were made of."
-    )
+def _place(store: Path) -> Path | None:
+    return next((path for path in (store / DROPPED, store.parent / DROPPED) if path.exists()), None)
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def _opened(path: Path) -> Iterator[pq.ParquetFile]:
     """The file; whatever a damaged one leads to is one error."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -100,11 +111,11 @@ def _opened(path: Path) -> Iterator[Any]:
 
 
 def _scanned(
-    file: Any, asked: Mapping[str, str | None], examples: int
-) -> tuple[Counter[tuple[str, ...]], dict[tuple[str, ...], list[int]]]:
+    file: pq.ParquetFile, asked: Mapping[str, str | None], examples: int
+) -> tuple[Counter[Keys], dict[Kind, list[int]]]:
     """Documents by rule, reason and source; and the rows of the examples by rule and reason."""
-    counted: Counter[tuple[str, ...]] = Counter()
-    rows: dict[tuple[str, ...], list[int]] = {}
+    counted: Counter[Keys] = Counter()
+    rows: dict[Kind, list[int]] = {}
     at = 0
     for batch in file.iter_batches(_BATCH_ROWS, columns=list(KEYS)):
         for keys, found in _parted(batch):
@@ -116,7 +127,7 @@ def _scanned(
     return counted, rows
 
 
-def _parted(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, ...], np.ndarray[Any, np.dtype[np.int64]]]]:
+def _parted(batch: pa.RecordBatch) -> Iterator[tuple[Keys, npt.NDArray[np.int64]]]:
     """The rows of a batch by their rule, reason and source."""
     words, codes = [], np.zeros(len(batch), np.int64)
     for key in KEYS:
@@ -126,14 +137,15 @@ def _parted(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, ...], np.ndarray
     order = np.argsort(codes, kind="stable")
     kinds, firsts = np.unique(codes[order], return_index=True)
     for code, rows in zip(kinds.tolist(), np.split(order, firsts[1:]), strict=True):
-        rest, keys = code, []
+        rest, keys = code, list[str]()
         for known in reversed(words):
             rest, place = divmod(rest, len(known) + 1)
             keys.append(str(known[place]) if place < len(known) else "")
-        yield tuple(reversed(keys)), rows
+        source, reason, rule = keys
+        yield (rule, reason, source), rows
 
 
-def _spread_first(rows: np.ndarray[Any, np.dtype[np.int64]], count: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _spread_first(rows: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:
     """`count` of the rows that lie evenly over the file, in its order."""
     # Row numbers times this, modulo 2^64: the lowest products belong to rows that lie evenly.
     order = np.argsort(rows.astype(np.uint64) * GOLDEN, kind="stable")
@@ -144,7 +156,7 @@ def _fits(keys: Sequence[str], asked: Mapping[str, str | None]) -> bool:
     return all(asked.get(name) in (None, value) for name, value in zip(KEYS, keys, strict=True))
 
 
-def _check_known(asked: Mapping[str, str | None], counted: Counter[tuple[str, ...]], store: Path) -> None:
+def _check_known(asked: Mapping[str, str | None], counted: Counter[Keys], store: Path) -> None:
     """Refuse a rule, reason or source by which nothing went, naming those by which something did."""
     for i, name in enumerate(KEYS):
         known = {keys[i] for keys in counted}
@@ -154,26 +166,28 @@ def _check_known(asked: Mapping[str, str | None], counted: Counter[tuple[str, ..
 
 
 def _grouped(
-    counted: Counter[tuple[str, ...]], asked: Mapping[str, str | None], rows: Mapping[tuple[str, ...], list[int]]
+    counted: Counter[Keys], asked: Mapping[str, str | None], examples: Mapping[Kind, list[DroppedRow]]
 ) -> list[Group]:
-    found: dict[tuple[str, ...], Group] = {}
+    found: dict[Kind, Counter[str]] = {}
     for keys, count in counted.items():
         if _fits(keys, asked):
-            group = found.setdefault(keys[:2], Group(keys[0], keys[1], rows=rows[keys[:2]]))
-            group.sources[keys[2]] += count
-    return sorted(found.values(), key=lambda group: (-group.documents, group.rule, group.reason))
+            found.setdefault(keys[:2], Counter())[keys[2]] += count
+    groups = [Group(*kind, sources.total(), sources, examples[kind]) for kind, sources in found.items()]
+    return sorted(groups, key=lambda group: (-group.documents, group.rule, group.reason))
 
 
-def _take_examples(file: Any, groups: Sequence[Group]) -> None:
+def _examples(file: pq.ParquetFile, rows: Mapping[Kind, list[int]]) -> dict[Kind, list[DroppedRow]]:
     """Read the whole rows of the examples: of the row groups that hold them, some rows at a time."""
-    owners = {row: group for group in groups for row in group.rows}
+    found: dict[Kind, list[DroppedRow]] = {kind: [] for kind in rows}
+    owners = {row: kind for kind, own in rows.items() for row in own}
     first = 0
     for number in range(file.num_row_groups):
-        rows = file.metadata.row_group(number).num_rows
-        wanted = [row for row in owners if first <= row < first + rows]
+        rows_here = file.metadata.row_group(number).num_rows
+        wanted = [row for row in owners if first <= row < first + rows_here]
         at = first
         for batch in file.iter_batches(_TEXT_ROWS, row_groups=[number]) if wanted else ():
             for row in sorted(row for row in wanted if at <= row < at + len(batch)):
-                owners[row].examples += batch.slice(row - at, 1).to_pylist()
+                found[owners[row]] += batch.slice(row - at, 1).to_pylist()
             at += len(batch)
-        first += rows
+        first += rows_here
+    return found

@@ -1,0 +1,98 @@
+"""A store, or one of its splits; token files of other systems."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gristmill.figures.funnel import Funnel, sum_up
+from gristmill.places.door import place_at
+from gristmill.store.manifest import MANIFEST, SPLITS, FunnelRow, load_manifest
+from gristmill.store.opening import open_store
+from gristmill.store.reader import Store
+
+
+@dataclass(frozen=True)
+class SplitFigures:
+    """What a split holds; an empty one has no fingerprint."""
+
+    shards: int
+    documents: int
+    tokens: int
+    fingerprint: str
+
+
+@dataclass(frozen=True)
+class StoreFigures:
+    """What is known of a store, or of one split alone: figures, recipe, funnel, versions."""
+
+    path: str
+    splits: Mapping[str, SplitFigures]
+    compression: str
+    dtype: str
+    eos: int
+    vocab_size: int
+    tokenizer: Mapping[str, str]
+    recipe: Mapping[str, object]
+    funnel: Sequence[FunnelRow]
+    versions: Mapping[str, str]
+    split: Mapping[str, object]
+
+    @property
+    def of_one_split(self) -> bool:
+        """Whether it was asked of one split."""
+        return list(self.splits) == [Path(self.path).name]
+
+    @property
+    def tokens(self) -> int:
+        """Those of all splits."""
+        return sum(split.tokens for split in self.splits.values())
+
+    @property
+    def has_dropped(self) -> bool:
+        """Whether any document is not in it."""
+        return any(row.get("reasons") or row["stage"] == "unreadable" for row in self.funnel)
+
+    @property
+    def steps(self) -> Funnel:
+        """The funnel, summed over the sources."""
+        return sum_up(self.funnel)
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values for JSON; `split` where the hashes of documents could not give val its share."""
+        return {name: value for name, value in vars(self).items() if value or name != "split"}
+
+
+def store_figures(path: Path) -> StoreFigures:
+    """The figures of the store or the split at `path`."""
+    split = path.name if path.name in SPLITS and not place_at(path / MANIFEST).exists() else None
+    root = path.parent if split else path
+    manifest = load_manifest(root)
+    return StoreFigures(
+        path=str(path),
+        splits={name: _split_figures(open_store(root / name)) for name in SPLITS
+                if name in manifest.splits and split in (None, name)},
+        compression=manifest.compression,
+        dtype=manifest.dtype,
+        eos=manifest.eos,
+        vocab_size=manifest.vocab_size,
+        tokenizer=manifest.tokenizer,
+        recipe=manifest.recipe,
+        funnel=[row for row in manifest.funnel if split in (None, row["stage"])],
+        versions=manifest.versions,
+        split=manifest.split,
+    )  # fmt: skip
+
+
+def _split_figures(store: Store) -> SplitFigures:
+    name = store.fingerprint if store.num_shards else ""
+    return SplitFigures(store.num_shards, store.num_documents, store.num_tokens, name)
+
+
+def token_figures(store: Store) -> dict[str, str | int | None]:
+    """What is known of foreign files."""
+    boundary = store.facts.boundary
+    return {"path": store.describe(), "dtype": store.dtype.name, "eos": store.eos, "shards": store.num_shards,
+            "tokens": store.num_tokens, "boundaries": boundary or "none",
+            **({"documents": store.num_documents} if boundary else {})}  # fmt: skip
