@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gristmill.cli_options import Commands, answer, command, number, option_name, progress_bar
 from gristmill.core.errors import ConfigError, did_you_mean
@@ -204,7 +204,7 @@ def _read_recipe(chosen: argparse.Namespace) -> Recipe:
 
 
 def _make_recipe(chosen: argparse.Namespace) -> Recipe:
-    from gristmill.recipe import Recipe, SourceOptions, StoreOptions
+    from gristmill.recipe import as_recipe
 
     if not chosen.inputs or not chosen.out:
         raise ConfigError("prepare needs INPUTs and --out DIR, or --recipe FILE.")
@@ -215,18 +215,17 @@ def _make_recipe(chosen: argparse.Namespace) -> Recipe:
     fields = _given(chosen, _SOURCE_OPTIONS)
     if chosen.fields:
         fields["fields"] = chosen.fields.split(",")
-    cleaning: dict[str, Any] = {"clean": None} if chosen.no_normalize else {}
-    return Recipe(
-        out=chosen.out,
-        sources=[SourceOptions(name, found, **fields) for name, found in paths.items()],
-        store=StoreOptions(**_given(chosen, _STORE_OPTIONS)),
-        **cleaning,
+    return as_recipe({
+        "out": chosen.out,
+        "sources": [{"name": name, "paths": found, **fields} for name, found in paths.items()],
+        "store": _given(chosen, _STORE_OPTIONS),
+        **({"clean": None} if chosen.no_normalize else {}),
         **_dedup(chosen),
         **_given(chosen, _RECIPE_OPTIONS),
-    )
+    })  # fmt: skip
 
 
-def _dedup(chosen: argparse.Namespace) -> dict[str, Any]:
+def _dedup(chosen: argparse.Namespace) -> dict[str, object]:
     """The kinds of dedup that the options name; without any the recipe's default."""
     if chosen.no_dedup and chosen.dedup:
         raise ConfigError("--dedup and --no-dedup exclude each other.")
@@ -247,7 +246,7 @@ _STORE_OPTIONS = {
 _SOURCE_OPTIONS = {"text": "text", "id": "id", "documents": "documents", "encoding": "encoding"}
 
 
-def _given(chosen: argparse.Namespace, fields: dict[str, str]) -> dict[str, Any]:
+def _given(chosen: argparse.Namespace, fields: dict[str, str]) -> dict[str, object]:
     values = {field: getattr(chosen, option) for option, field in fields.items()}
     return {field: value for field, value in values.items() if value is not None}
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from pydoc_data.topics import topics
 from typing import TypeVar
 
 import numpy as np
@@ -115,8 +116,6 @@ def _claim(root: Path) -> None:
 
 def _write_topics(folder: Path) -> None:
     """The help topics of `pydoc`, one text file each."""
-    from pydoc_data.topics import topics
-
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in topics.items():
         (folder / f"{name}.txt").write_text(pydoc.plain(text), encoding="utf-8")

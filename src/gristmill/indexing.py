@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from gristmill.core.arguments import PathLike, as_flag, as_whole
 from gristmill.core.errors import ConfigError
@@ -53,10 +53,10 @@ def _build_index(store: Store, seq_len: int, path: Path, progress: Progress) -> 
             progress.advance(int(counts[shard]))
 
 
-def _pack_shard(store: Store, seq_len: int, shard: int, arrays: dict[str, Any], first_document: int) -> None:
+def _pack_shard(store: Store, seq_len: int, shard: int, arrays: Mapping[str, Ints], first_document: int) -> None:
     from gristmill.order.pack import RANGE_DOCUMENTS, pack_range
 
-    lengths: Ints = store.document_lengths(shard)
+    lengths = store.document_lengths(shard)
     columns = [arrays[name] for name in ("full_before", "order", "piece_starts")]
     bins = 0
     for r, at in enumerate(range(0, len(lengths), RANGE_DOCUMENTS), int(arrays["shard_ranges"][shard])):

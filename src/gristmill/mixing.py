@@ -22,7 +22,7 @@ from gristmill.core.options import from_mapping
 from gristmill.core.progress import Progress
 from gristmill.order.permute import permute
 from gristmill.places.door import as_path
-from gristmill.recipe import MixOptions, Recipe, SourceOptions
+from gristmill.recipe import MixOptions, SourceOptions, as_recipe
 from gristmill.run import RunOptions, prepare
 from gristmill.sources.base import Mishaps, expand
 from gristmill.sources.units import cut_units, read_unit
@@ -30,7 +30,7 @@ from gristmill.stages.order import shares
 from gristmill.store.manifest import Manifest
 
 # Files by name (a path, a folder or a pattern; a mapping adds options of a recipe's source), or documents in memory.
-Source = str | os.PathLike[str] | Mapping[str, Any] | SourceOptions | Iterable[Any]
+Source = str | os.PathLike[str] | Mapping[str, object] | SourceOptions | Iterable[object]
 
 
 @overload
@@ -55,7 +55,7 @@ def create_balanced_mix(
     overwrite: bool = False,
     progress: Progress | None = None,
     options: RunOptions | None = None,
-    **recipe: Any,
+    **recipe: object,
 ) -> Manifest: ...
 
 
@@ -70,8 +70,8 @@ def create_balanced_mix(
     overwrite: bool = False,
     progress: Progress | None = None,
     options: RunOptions | None = None,
-    **recipe: Any,
-) -> Manifest | list[Any]:
+    **recipe: object,
+) -> Manifest | list[object]:
     """`target_size` documents in all, each source by its proportion: sampled by seed where it has more, repeated where
     it has less.
 
@@ -87,7 +87,7 @@ def create_balanced_mix(
         return _mixed({name: _documents(name, sources[name]) for name in wanted}, mix, seed)
     with tempfile.TemporaryDirectory(prefix="gristmill-") as folder:
         given = [_as_files(name, source, Path(folder) / str(i)) for i, (name, source) in enumerate(sources.items())]
-        made = Recipe(out=os.fspath(out), sources=given, seed=seed, mix=mix, **recipe)
+        made = as_recipe({"out": out, "sources": given, "seed": seed, "mix": mix, **recipe})
         return prepare(made, overwrite=overwrite, progress=progress, options=options)
 
 
@@ -107,15 +107,15 @@ def _checked_mix(
     return MixOptions(proportions, as_whole("target_size", target_size), unit)
 
 
-def _refuse_without_out(**given: Any) -> None:
+def _refuse_without_out(**given: object) -> None:
     for name, value in given.items():
         if value:
             raise ConfigError(f"{name} is for a store: say where it goes by out=, or leave {name} out.")
 
 
-def _mixed(documents: Mapping[str, Sequence[Any]], mix: MixOptions, seed: int) -> list[Any]:
+def _mixed(documents: Mapping[str, Sequence[object]], mix: MixOptions, seed: int) -> list[object]:
     """As a store's mix: each source in an order drawn from the seed, over and over, until its share is full."""
-    taken: list[Any] = []
+    taken: list[object] = []
     for share in shares(mix, {name: len(found) for name, found in documents.items()}):
         order = _order(share.available, derive_key(seed, "mix", share.source))
         taken += [documents[share.source][order[i % share.available]] for i in range(share.wanted)]
@@ -126,7 +126,7 @@ def _order(count: int, key: int) -> list[int]:
     return permute(np.arange(count), count, key).tolist() if count else []
 
 
-def _documents(name: str, source: Source) -> Sequence[Any]:
+def _documents(name: str, source: Source) -> Sequence[object]:
     """The documents of a source: those in memory, or the texts of its files."""
     files = _source_options(name, source)
     if files is None:
@@ -147,7 +147,7 @@ def _source_options(name: str, source: Source) -> SourceOptions | None:
     return None
 
 
-def _in_memory(name: str, source: Any) -> list[Any]:
+def _in_memory(name: str, source: Source) -> list[object]:
     if not isinstance(source, Iterable):
         raise ConfigError(f"The source {name!r} is a path or a list of documents, not {type(source).__name__}.")
     documents = list(source)

@@ -19,11 +19,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, TypeVar
 
+from gristmill.core.arguments import PathLike
 from gristmill.core.errors import ConfigError, did_you_mean
-from gristmill.core.options import content, from_mapping
-from gristmill.core.values import OWN, Count, Seed, check_kinds, fits, kinds_of, shown
+from gristmill.core.options import Options, check_fields, content, from_mapping
+from gristmill.core.values import OWN, Count, Seed, check_kinds, fits, shown
 from gristmill.curate.base import Rule
 from gristmill.curate.clean import CleanOptions
 from gristmill.curate.decontaminate import DecontaminateOptions
@@ -36,6 +37,7 @@ from gristmill.curate.rules import make_rule
 from gristmill.places.door import as_path, place_at
 from gristmill.sources.base import Format
 
+T = TypeVar("T")
 Dedup = Exact | Lines | Near
 _DEDUPS: dict[str, type[Dedup]] = {"exact": Exact, "lines": Lines, "near": Near}
 _MIX_UNITS = ("documents", "tokens")
@@ -60,13 +62,13 @@ class SourceOptions:
         if not (isinstance(self.name, str) and self.name):
             raise ConfigError(f"A source's name must be text, not {self.name!r}.")
         object.__setattr__(self, "paths", tuple(os.fspath(path) for path in self._path_list()))
-        check_kinds(vars(self), kinds_of(SourceOptions), f"source {self.name!r}")
+        check_fields(self, f"source {self.name!r}")
         fields = (self.fields,) if isinstance(self.fields, str) else self.fields
         check_kinds({"fields": fields}, {"fields": Sequence[str]}, f"source {self.name!r}")
         object.__setattr__(self, "fields", tuple(fields))
         _ = self.layout  # its own checks
 
-    def _path_list(self) -> Sequence[Any]:
+    def _path_list(self) -> Sequence[PathLike]:
         paths = [self.paths] if isinstance(self.paths, str | os.PathLike) else self.paths
         fit = isinstance(paths, Sequence) and paths and all(isinstance(path, str | os.PathLike) for path in paths)
         if not fit:
@@ -150,7 +152,7 @@ class Recipe:
             raise ConfigError("A recipe needs sources: a list of {name: ..., paths: [...]}.")
         if not isinstance(self.out, str | os.PathLike) or not os.fspath(self.out):
             raise ConfigError(f"out must name the folder of the new store, not {shown(self.out)}.")
-        check_kinds(vars(self), kinds_of(Recipe), "the recipe")
+        check_fields(self, "the recipe")
         if self.on_error not in ("raise", "skip"):
             raise ConfigError(f"on_error is 'raise' or 'skip', not {self.on_error!r}.")
         self._set("out", place_at(self.out).path)
@@ -164,7 +166,7 @@ class Recipe:
         self._set("dedup", tuple(_dedup(value) for value in _listed(self.dedup, "dedup")))
         self._check_names()
 
-    def _set(self, name: str, value: Any) -> None:
+    def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
 
     def _check_names(self) -> None:
@@ -201,7 +203,7 @@ class Recipe:
         return tuple(dict.fromkeys(name for source in self.sources for name in source.fields))
 
     @property
-    def content(self) -> dict[str, Any]:
+    def content(self) -> dict[str, object]:
         """The recipe for the manifest: what shapes bytes, free of the paths that a machine happens to have."""
         sources = [_without_paths(source) for source in self.sources]
         return {
@@ -220,21 +222,21 @@ class Recipe:
         }
 
 
-def dedup_content(rule: Dedup) -> dict[str, Any]:
+def dedup_content(rule: Dedup) -> dict[str, object]:
     """What a dedup rule's answers depend on: an index counts by its content."""
     index = rule.index if isinstance(rule, Near) else None
     return {**content(rule), **({"index": index_fingerprint(Path(index))} if index else {})}
 
 
-def _without_paths(options: Any) -> dict[str, Any]:
+def _without_paths(options: SourceOptions | DecontaminateOptions) -> dict[str, object]:
     return {key: value for key, value in content(options).items() if key != "paths"}
 
 
-def _made(cls: type[Any], value: Any, where: str) -> Any:
+def _made(cls: type[Options], value: object, where: str) -> Options:
     return value if isinstance(value, cls) else from_mapping(cls, value, where)
 
 
-def _listed(values: Any, key: str) -> Sequence[Any]:
+def _listed(values: Sequence[T] | None, key: str) -> Sequence[T]:
     """A list of rules, or none for a null."""
     if values is None:
         return ()
@@ -243,7 +245,7 @@ def _listed(values: Any, key: str) -> Sequence[Any]:
     return values
 
 
-def _named(value: Any, key: str) -> tuple[str, Mapping[str, Any]]:
+def _named(value: object, key: str) -> tuple[str, Mapping[str, object]]:
     """A rule as YAML spells it: its name alone, or one key with options."""
     if isinstance(value, str):
         return value, {}
@@ -253,11 +255,11 @@ def _named(value: Any, key: str) -> tuple[str, Mapping[str, Any]]:
     raise ConfigError(f"An entry of {key} is one rule with its options, - name: {{...}}, not {shown(value)}.")
 
 
-def _rule(value: Any) -> Rule:
+def _rule(value: Rule) -> Rule:
     return value if hasattr(value, "judge") else make_rule(*_named(value, "filters"))
 
 
-def _dedup(value: Any) -> Dedup:
+def _dedup(value: object) -> Dedup:
     if isinstance(value, Dedup):
         return value
     name, options = _named(value, "dedup")
@@ -266,11 +268,11 @@ def _dedup(value: Any) -> Dedup:
     return from_mapping(_DEDUPS[name], options, f"dedup {name!r}")
 
 
-def _decontaminate(value: Any) -> DecontaminateOptions | None:
+def _decontaminate(value: object) -> DecontaminateOptions | None:
     return _made(DecontaminateOptions, value, "the recipe's decontaminate") if value else None
 
 
-def as_recipe(recipe: Any) -> Recipe:
+def as_recipe(recipe: object) -> Recipe:
     """A recipe as Python may have it: the object, a dict with the keys that YAML has, or the path of its file."""
     if isinstance(recipe, Recipe):
         return recipe
@@ -284,14 +286,14 @@ def read_recipe(path: str | Path) -> Recipe:
     return _from_yaml(_values(path), f"the recipe {path}")
 
 
-def _from_yaml(values: dict[str, Any], where: str) -> Recipe:
+def _from_yaml(values: dict[str, object], where: str) -> Recipe:
     for key in ("clean", "dedup"):
         if values.get(key, {}) in (None, False, "none"):
             values[key] = None if key == "clean" else ()
     return from_mapping(Recipe, values, where)
 
 
-def _values(path: str | Path) -> dict[str, Any]:
+def _values(path: str | Path) -> dict[str, object]:
     from gristmill.core.yaml_values import parse_yaml
 
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import SupportsIndex, TypeVar
 
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.values import shown
@@ -18,15 +18,15 @@ T = TypeVar("T")
 PathLike = str | os.PathLike[str]
 
 
-def refuse(name: str, wanted: str, value: Any) -> ConfigError:
+def refuse(name: str, wanted: str, value: object) -> ConfigError:
     """The error for an argument that is not what it must be."""
     return ConfigError(f"{name} must be {wanted}, not {shown(value)}.", arguments=name)
 
 
-def as_whole(name: str, value: Any, least: int | None = 1) -> int:
+def as_whole(name: str, value: object, least: int | None = 1) -> int:
     """A whole number, NumPy's too, of at least `least`, if there is a least."""
     try:
-        number = None if isinstance(value, bool) else operator.index(value)
+        number = operator.index(value) if isinstance(value, SupportsIndex) and not isinstance(value, bool) else None
     except TypeError:
         number = None
     if number is None or (least is not None and number < least):
@@ -35,21 +35,21 @@ def as_whole(name: str, value: Any, least: int | None = 1) -> int:
     return number
 
 
-def as_flag(name: str, value: Any) -> bool:
+def as_flag(name: str, value: object) -> bool:
     """True or False: a text such as "no" would count as yes."""
     if not isinstance(value, bool):
         raise refuse(name, "True or False", value)
     return value
 
 
-def as_text(name: str, value: Any, wanted: str = "text") -> str:
+def as_text(name: str, value: object, wanted: str = "text") -> str:
     """A string that is not empty."""
     if not isinstance(value, str) or not value:
         raise refuse(name, wanted, value)
     return value
 
 
-def as_choice(name: str, value: Any, known: Sequence[str]) -> str:
+def as_choice(name: str, value: object, known: Sequence[str]) -> str:
     """One of a few words; a misspelt one is told the nearest."""
     if not isinstance(value, str):
         raise refuse(name, " or ".join(map(repr, known)), value)
@@ -58,7 +58,7 @@ def as_choice(name: str, value: Any, known: Sequence[str]) -> str:
     return value
 
 
-def as_names(name: str, value: Any, wanted: str = "a name or a list of names") -> tuple[str, ...]:
+def as_names(name: str, value: object, wanted: str = "a name or a list of names") -> tuple[str, ...]:
     """One name, or several."""
     names = (value,) if isinstance(value, str) else value
     if not isinstance(names, Sequence | set | frozenset) or not all(isinstance(each, str) for each in names):
@@ -66,21 +66,21 @@ def as_names(name: str, value: Any, wanted: str = "a name or a list of names") -
     return tuple(names)
 
 
-def as_mapping(name: str, value: Any, wanted: str) -> dict[str, Any]:
+def as_mapping(name: str, value: Mapping[str, T], wanted: str) -> dict[str, T]:
     """A mapping of names to anything."""
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise refuse(name, wanted, value)
     return dict(value)
 
 
-def as_kind(name: str, value: Any, kind: type[T], wanted: str) -> T:
+def as_kind(name: str, value: object, kind: type[T], wanted: str) -> T:
     """An object of a class of ours."""
     if not isinstance(value, kind):
         raise refuse(name, wanted, value)
     return value
 
 
-def as_function(name: str, value: Any) -> Any:
+def as_function(name: str, value: T) -> T:
     """Something that can be called."""
     if not callable(value):
         raise refuse(name, "a function", value)

@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 from types import FrameType, TracebackType
-from typing import Any
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _WORDS: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
@@ -31,7 +30,7 @@ class Ending:
         self.told: int | None = None
         self.hint = ""
         self._when = 0.0
-        self._before: dict[int, Any] = {}
+        self._before: dict[int, signal._HANDLER] = {}
         self._hooks = sys.unraisablehook, threading.excepthook
         self._said = threading.Lock()
         self._over = threading.Event()
@@ -113,5 +112,5 @@ def leave(code: int) -> None:
     os._exit(code)
 
 
-def _pass_over(unheard: Any) -> None:
+def _pass_over(unheard: object) -> None:
     """Say nothing of what broke off."""

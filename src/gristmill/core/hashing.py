@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -55,11 +54,11 @@ def derive_key(*parts: int | str) -> int:
     return key
 
 
-def canonical_json(value: Any) -> str:
+def canonical_json(value: object) -> str:
     """JSON with sorted keys and no blanks: equal values give equal text."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
-def fingerprint(value: Any) -> str:
+def fingerprint(value: object) -> str:
     """32 hex digits that name a JSON value: the first half of its SHA-256."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()[:32]

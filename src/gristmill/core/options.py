@@ -4,39 +4,42 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from gristmill.core.arguments import as_kind
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.values import check_kinds, check_there, kinds_of
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Options = TypeVar("Options", bound="DataclassInstance")
 
 
-def from_mapping(cls: type[T], values: Mapping[str, Any], where: str) -> T:
-    """Build the options `cls` from `values`; what is unknown, missing or of another kind is named with `where`."""
-    fields = [field for field in dataclasses.fields(cls) if field.init]  # type: ignore[arg-type]
+def from_mapping(cls: type[Options], given: object, where: str) -> Options:
+    """Build the options `cls` from `given`; what is unknown, missing or of another kind is named with `where`."""
+    fields = [field for field in dataclasses.fields(cls) if field.init]
     sentence = where[:1].upper() + where[1:]
-    check_there(values, (), sentence)
+    values = check_there(given, (), sentence)
     check_keys(values, {field.name for field in fields}, where)
     check_there(values, [field.name for field in fields if _is_needed(field)], sentence)
-    check_kinds(values, kinds_of(cls), where)  # type: ignore[arg-type]
+    check_kinds(values, kinds_of(cls), where)
     try:
         return cls(**values)
     except TypeError as error:
         raise ConfigError(f"{where}: {error}.") from error
 
 
-def _is_needed(field: dataclasses.Field[Any]) -> bool:
+def _is_needed(field: dataclasses.Field[object]) -> bool:
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
-def check_fields(options: Any, where: str) -> None:
+def check_fields(options: DataclassInstance, where: str) -> None:
     """Refuse values of another kind than their fields say, in options that were made by hand too."""
-    check_kinds(vars(options), kinds_of(options.__class__), where)
+    check_kinds(vars(options), kinds_of(type(options)), where)
 
 
-def check_order(options: Any, where: str, *pairs: tuple[str, str]) -> None:
+def check_order(options: object, where: str, *pairs: tuple[str, str]) -> None:
     """Refuse a least that is above its most: nothing would stay."""
     for least, most in pairs:
         low, high = getattr(options, least), getattr(options, most)
@@ -44,20 +47,19 @@ def check_order(options: Any, where: str, *pairs: tuple[str, str]) -> None:
             raise ConfigError(f"{where}: {most} ({high}) is below {least} ({low}): nothing would stay.")
 
 
-def as_options(cls: type[T], options: Any, name: str = "options") -> T:
+def as_options(cls: type[Options], options: object, name: str = "options") -> Options:
     """The argument `name` as options `cls`: the object itself, a dict of its fields, or None for the defaults."""
     if isinstance(options, Mapping):
         return from_mapping(cls, options, name)
     return as_kind(name, cls() if options is None else options, cls, f"{cls.__name__} or a dict of its fields")
 
 
-def content(options: Any) -> dict[str, Any]:
+def content(options: DataclassInstance) -> dict[str, object]:
     """The options as a JSON value, for fingerprints and manifests."""
-    made: dict[str, Any] = dataclasses.asdict(options)
-    return made
+    return dataclasses.asdict(options)
 
 
-def check_keys(values: Mapping[str, Any], known: set[str], where: str) -> None:
+def check_keys(values: Mapping[str, object], known: set[str], where: str) -> None:
     """Refuse any key that is not known: a misspelt option must not be ignored."""
     for key in values:
         if key not in known:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 import xxhash
 
@@ -13,7 +12,7 @@ _KEY, _END = f' "{SUM}": "', '"\n}\n'
 _TAIL = 32 + len(_END)
 
 
-def sealed(values: Mapping[str, Any]) -> str:
+def sealed(values: Mapping[str, object]) -> str:
     """The text of a JSON file, with its sum as the last key."""
     before = json.dumps(values, indent=1).removesuffix("\n}") + ",\n" + _KEY
     return before + _sum(before.encode()) + _END

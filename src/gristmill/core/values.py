@@ -16,14 +16,17 @@ import types
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NoReturn
 
 from gristmill.core.errors import ConfigError, GristmillError
 
-_PLAIN: Mapping[Any, tuple[type, ...]] = {
+_PLAIN: Mapping[object, tuple[type, ...]] = {
     float: (int, float), int: (int,), str: (str,), bool: (bool,), type(None): (type(None),)
 }  # fmt: skip
-_WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false", type(None): "nothing"}
+_WORDS: Mapping[object, str] = {
+    int: "a whole number", float: "a number", str: "text", bool: "true or false", type(None): "nothing",
+    Any: "a value", object: "a value",
+}  # fmt: skip
 # Escapes of lone surrogates, which are no characters: what holds one can be neither hashed nor printed.
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _shown = reprlib.Repr()
@@ -37,6 +40,10 @@ class Within:
     least: float
     most: float
 
+    def holds(self, value: object) -> bool:
+        """Whether it is a number between them."""
+        return isinstance(value, int | float) and self.least <= value <= self.most
+
     @property
     def spelt(self) -> str:
         """In a user's words; a bound that only the width of numbers asks for is not one that a user meets."""
@@ -45,6 +52,8 @@ class Within:
         return f" of {self.least:,} or more" if self.least > -(2**60) else ""
 
 
+# What a JSON file holds by its keys: whoever reads it checks their kinds before using them.
+Values = dict[str, Any]
 # Marks a field whose owner checks its values, in words of its own.
 OWN = "checked by its owner"
 # Seeds are taken by their lowest 64 bits.
@@ -57,7 +66,7 @@ Amount = Annotated[float, Within(0, 2**60)]
 Seconds = Annotated[float, Within(0.01, 86_400)]
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A value as a message quotes it: not more than a line of it."""
     return _shown.repr(value)
 
@@ -74,7 +83,7 @@ def parse_json(text: str | bytes, what: str, error: type[GristmillError] = Confi
     return value
 
 
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     values = dict(pairs)
     if len(values) < len(pairs):
         names = [name for name, _ in pairs]
@@ -82,12 +91,12 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-def _no_number(name: str) -> Any:
+def _no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number")
 
 
 def check_kinds(
-    values: Mapping[str, Any], kinds: Mapping[str, Any], where: str, error: type[GristmillError] = ConfigError
+    values: Mapping[str, object], kinds: Mapping[str, object], where: str, error: type[GristmillError] = ConfigError
 ) -> None:
     """Refuse a value that is not of the kind that its key asks for; keys that are not there are the caller's affair."""
     for key, kind in kinds.items():
@@ -96,22 +105,25 @@ def check_kinds(
             raise error(message, arguments=key)
 
 
-def check_there(values: Any, keys: Sequence[str], where: str, error: type[GristmillError] = ConfigError) -> None:
-    """Refuse what is no mapping, and one that lacks a key."""
+def check_there(
+    values: object, keys: Sequence[str], where: str, error: type[GristmillError] = ConfigError
+) -> Mapping[str, object]:
+    """The mapping that this must be; one that lacks a key is refused too."""
     if not isinstance(values, Mapping):
         raise error(f"{where} must be a mapping, not {type(values).__name__}.")
     for key in keys:
         if key not in values:
             raise error(f"{where} lacks {key!r}.")
+    return values
 
 
 @functools.cache
-def kinds_of(cls: Any) -> dict[str, Any]:
+def kinds_of(cls: type) -> dict[str, object]:
     """The kinds of a dataclass's fields."""
     return typing.get_type_hints(cls, include_extras=True)
 
 
-def fits(value: Any, kind: Any) -> bool:
+def fits(value: object, kind: object) -> bool:
     """Whether a value is of a kind; kinds that are not plain (classes of ours) are left to those who make them."""
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
     if origin is Annotated:
@@ -127,14 +139,13 @@ def fits(value: Any, kind: Any) -> bool:
     return kind not in _PLAIN or (_is_plain(value, kind) and not _is_wide(value))
 
 
-def _fits_marked(value: Any, kind: Any, marks: Sequence[Any]) -> bool:
+def _fits_marked(value: object, kind: object, marks: Sequence[object]) -> bool:
     if OWN in marks:
         return True
-    bounds = [mark for mark in marks if isinstance(mark, Within)]
-    return _is_plain(value, kind) and all(bound.least <= value <= bound.most for bound in bounds)
+    return _is_plain(value, kind) and all(mark.holds(value) for mark in marks if isinstance(mark, Within))
 
 
-def _fits_list(value: Any, kinds: Sequence[Any]) -> bool:
+def _fits_list(value: object, kinds: Sequence[object]) -> bool:
     if not isinstance(value, Sequence) or isinstance(value, str | bytes):
         return False
     if len(kinds) == 1 or kinds[1] is ...:
@@ -142,7 +153,7 @@ def _fits_list(value: Any, kinds: Sequence[Any]) -> bool:
     return len(value) == len(kinds) and all(map(fits, value, kinds))
 
 
-def _is_plain(value: Any, kind: Any) -> bool:
+def _is_plain(value: object, kind: object) -> bool:
     """True is no number; NaN and infinity are none either."""
     if isinstance(value, bool):
         return kind is bool
@@ -151,12 +162,12 @@ def _is_plain(value: Any, kind: Any) -> bool:
     return isinstance(value, _PLAIN[kind])
 
 
-def _is_wide(value: Any) -> bool:
+def _is_wide(value: object) -> bool:
     """Whether a whole number needs more than 64 bits."""
     return isinstance(value, int) and not -(2**63) <= value < 2**63
 
 
-def spelt(kind: Any) -> str:
+def spelt(kind: object) -> str:
     """A kind in a user's words."""
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
     if origin is Annotated:
@@ -170,4 +181,4 @@ def spelt(kind: Any) -> str:
         return f"a mapping of names to {spelt(parts[1])}"
     if isinstance(origin, type) and issubclass(origin, Sequence):
         return f"a list, each entry {spelt(parts[0])}"
-    return _WORDS.get(kind, "a value" if kind is Any else "a mapping")
+    return _WORDS.get(kind, "a mapping")

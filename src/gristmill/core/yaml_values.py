@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Hashable
 
 import yaml
 
@@ -16,7 +16,7 @@ _MOST_VALUES, _DEEPEST = 1_000_000, 50
 _NO_TEXT = re.compile(r"[\0\ud800-\udfff]")
 
 
-def parse_yaml(text: str, what: str) -> Any:
+def parse_yaml(text: str, what: str) -> object:
     """The value of a YAML text."""
     try:
         value = yaml.load(text, Loader=_Loader)
@@ -27,7 +27,7 @@ def parse_yaml(text: str, what: str) -> Any:
 
 
 class _Loader(yaml.SafeLoader):
-    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
         seen = set()
         for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
             name = (key.tag, key.value) if isinstance(key, yaml.ScalarNode) else None
@@ -39,7 +39,7 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def _count(value: Any, count: int, depth: int) -> int:
+def _count(value: object, count: int, depth: int) -> int:
     """How many values there are, those before it included; an error where there are too many."""
     if count > _MOST_VALUES or depth > _DEEPEST:
         raise ValueError(f"it unfolds to more than {_MOST_VALUES:,} values, or {_DEEPEST} one inside another")

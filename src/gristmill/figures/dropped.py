@@ -10,18 +10,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from gristmill.core.errors import ConfigError, StoreError, did_you_mean
 from gristmill.core.hashing import GOLDEN
 from gristmill.stages.account import DROPPED
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
 
 KEYS = ("rule", "reason", "source")
 Keys = tuple[str, str, str]
@@ -84,8 +82,6 @@ def dropped(store: Path, asked: Mapping[str, str | None], examples: int) -> Drop
 
 def dropped_documents(store: Path, doc_id: str) -> list[DroppedRow]:
     """The rows of `dropped.parquet` in a store, or beside a split, for an id."""
-    import pyarrow.parquet as pq
-
     path = _place(store)
     if path is None:
         return []
@@ -100,9 +96,6 @@ def _place(store: Path) -> Path | None:
 @contextmanager
 def _opened(path: Path) -> Iterator[pq.ParquetFile]:
     """The file; whatever a damaged one leads to is one error."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
         with pq.ParquetFile(path) as file:
             yield file

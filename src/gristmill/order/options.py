@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from gristmill.core.errors import ConfigError, did_you_mean
-from gristmill.core.options import from_mapping
-from gristmill.core.values import OWN, Within, check_kinds, kinds_of, shown
+from gristmill.core.options import check_fields, from_mapping
+from gristmill.core.values import OWN, Within, shown
 from gristmill.order.cut import check_cut
 
 WEIGHT_UNITS = ("samples", "tokens", "documents")
@@ -34,7 +34,7 @@ class Phase:
     restart: bool = False
 
     def __post_init__(self) -> None:
-        check_kinds(vars(self), kinds_of(Phase), "a phase")
+        check_fields(self, "a phase")
         if self.from_step < 1:
             raise ConfigError(f"A phase begins at step 1 or later, not {self.from_step}: put it into the plan itself.")
         check_positive(seq_len=self.seq_len, batch_size=self.batch_size)
@@ -55,7 +55,7 @@ class Exclude:
     rewrite_history: bool = False
 
     def __post_init__(self) -> None:
-        check_kinds(vars(self), kinds_of(Exclude), "an exclusion")
+        check_fields(self, "an exclusion")
         if self.mode not in MODES:
             raise ConfigError(f"Unknown mode {self.mode!r} of an exclusion{did_you_mean(self.mode, MODES)}.")
 
@@ -69,7 +69,7 @@ class Skip:
     rewrite_history: bool = False
 
     def __post_init__(self) -> None:
-        check_kinds(vars(self), kinds_of(Skip), "a skip")
+        check_fields(self, "a skip")
         if not 0 <= self.from_step < self.to_step:
             raise ConfigError(f"A skip of steps [{self.from_step}, {self.to_step}) is empty or begins below 0.")
 
@@ -96,7 +96,7 @@ class PlanOptions:
     drop_last: bool = True
 
     def __post_init__(self) -> None:
-        check_kinds(vars(self), kinds_of(PlanOptions), "the plan's options")
+        check_fields(self, "the plan's options")
         check_cut(self.cut)
         check_positive(unit=self.unit, block=self.block)
         if self.weights_in not in WEIGHT_UNITS:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from gristmill.store.outbox import Outbox
 from gristmill.store.reader import Store
 from gristmill.store.sharded_bin import DTYPE, METADATA, TOKENIZER_STATE, shard_name
 from gristmill.store.writer import checksum
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _COPY_TOKENS = 1 << 24
 _LLM_C_BY_DTYPE = {dtype: magic for magic, (dtype, _) in LLM_C.items()}
@@ -100,7 +103,7 @@ def export_store(
 
 
 def _copy_tokens(
-    store: Store, shard: int, file: IO[bytes], leave_out: int = 0, dtype: np.dtype[Any] | None = None
+    store: Store, shard: int, file: IO[bytes], leave_out: int = 0, dtype: np.dtype[np.generic] | None = None
 ) -> None:
     """Write the tokens of a shard, without its last `leave_out`, in pieces that may be held in memory."""
     stop = int(store.files.tokens[shard]) - leave_out
@@ -109,7 +112,7 @@ def _copy_tokens(
         file.write(np.ascontiguousarray(tokens, dtype=dtype or store.dtype).data)
 
 
-def _place_tokens(job: _Job, store: Store, shard: int, name: str, dtype: np.dtype[Any] | None = None) -> None:
+def _place_tokens(job: _Job, store: Store, shard: int, name: str, dtype: np.dtype[np.generic] | None = None) -> None:
     """A shard's plain tokens under another name: a link, or a copy where they are compressed or of another dtype."""
     if not store.files.compressed[shard] and dtype in (None, store.dtype):
         _check_linked(store, shard)
@@ -190,7 +193,7 @@ def _write_sidecar(file: IO[bytes], documents: Path) -> None:
                 row += 1
 
 
-def _document_batches(path: Path) -> Iterator[Any]:
+def _document_batches(path: Path) -> Iterator[pa.RecordBatch]:
     import pyarrow.parquet as pq
 
     try:

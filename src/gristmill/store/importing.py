@@ -223,7 +223,7 @@ class _Import:
             )
 
     def manifest(
-        self, splits: dict[str, list[ShardEntry]], tokenizer: dict[str, str], recipe: dict[str, Any]
+        self, splits: dict[str, list[ShardEntry]], tokenizer: dict[str, str], recipe: Mapping[str, object]
     ) -> Manifest:
         """What the store holds now."""
         rows: list[FunnelRow] = [

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, TypedDict, get_args
+from typing import Literal, TypedDict, get_args
 
 from gristmill.core.errors import StoreError
 from gristmill.core.hashing import fingerprint
 from gristmill.core.html import counted, html_table
 from gristmill.core.seal import SUM, is_sealed, sealed
-from gristmill.core.values import Count, check_kinds, check_there, kinds_of, parse_json, shown
+from gristmill.core.values import Count, Values, check_kinds, check_there, kinds_of, parse_json, shown
 from gristmill.places.door import place_at
 from gristmill.store.format import DOCS_SUFFIX, DTYPES, beside
 from gristmill.store.parts import check_places
@@ -29,8 +29,8 @@ _OPTIONAL = ("compressed_bytes", "compressed_checksum", "ids_checksum", "blocks_
 _NEEDED = ("dtype", "eos", "vocab_size", "tokenizer", "splits", "recipe", "funnel", "versions")
 _KINDS = {
     "gristmill_store": int, "dtype": Literal[DTYPES], "eos": Count, "vocab_size": Count, "tokenizer": Mapping[str, str],
-    "compression": str, "splits": Mapping[str, Mapping[str, Any]], "split": Mapping[str, Any],
-    "recipe": Mapping[str, Any], "funnel": list[Mapping[str, Any]], "versions": Mapping[str, str], SUM: str,
+    "compression": str, "splits": Mapping[str, Mapping[str, object]], "split": Mapping[str, object],
+    "recipe": Mapping[str, object], "funnel": list[Mapping[str, object]], "versions": Mapping[str, str], SUM: str,
 }  # fmt: skip
 _FUNNEL_KINDS = {
     "stage": str, "source": str, "documents": int, "bytes": int, "tokens": int, "reasons": Mapping[str, int]
@@ -85,10 +85,10 @@ class Manifest:
     vocab_size: int
     tokenizer: dict[str, str]
     splits: dict[str, list[ShardEntry]]
-    recipe: dict[str, Any] = field(default_factory=dict)
+    recipe: Mapping[str, object] = field(default_factory=dict)
     funnel: list[FunnelRow] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=dict)
-    split: dict[str, Any] = field(default_factory=dict)
+    split: Mapping[str, object] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         splits = (f"{name} {counted(tokens, 'token')} in {counted(documents, 'document')}"
@@ -115,7 +115,7 @@ class Manifest:
         """32 hex digits that name the whole content."""
         return fingerprint(self.to_dict())
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain values for JSON, the shards as rows to keep 10,000 of them small."""
         return {
             "gristmill_store": VERSION,
@@ -138,7 +138,7 @@ class Manifest:
         place_at(root / MANIFEST).write(sealed(self.to_dict()))
 
 
-def _split(shards: list[ShardEntry]) -> dict[str, Any]:
+def _split(shards: list[ShardEntry]) -> dict[str, object]:
     return {
         "tokens": sum(shard.tokens for shard in shards),
         "documents": sum(shard.documents for shard in shards),
@@ -146,18 +146,18 @@ def _split(shards: list[ShardEntry]) -> dict[str, Any]:
     }
 
 
-def _row(shard: ShardEntry) -> dict[str, Any]:
+def _row(shard: ShardEntry) -> dict[str, object]:
     return {name: value for name, value in vars(shard).items() if value or name not in _OPTIONAL}
 
 
-def read_manifest(root: Path) -> dict[str, Any]:
+def read_manifest(root: Path) -> Values:
     """The manifest's values: version, sum and kinds are checked, and that its shards lie where they may."""
     values = _read(root)
     check_places(root, values, _read)
     return values
 
 
-def _read(root: Path) -> dict[str, Any]:
+def _read(root: Path) -> Values:
     path = root / MANIFEST
     try:
         data = place_at(path).read()
@@ -165,7 +165,7 @@ def _read(root: Path) -> dict[str, Any]:
         raise StoreError(
             f"{root} holds no {MANIFEST}: it is no store, or its making was cut short; run it again."
         ) from None
-    values: dict[str, Any] = parse_json(data, f"{path} is damaged: it", StoreError)
+    values: Values = parse_json(data, f"{path} is damaged: it", StoreError)
     version = values.get("gristmill_store") if isinstance(values, dict) else None
     if version != VERSION:
         raise StoreError(
@@ -179,7 +179,7 @@ def _read(root: Path) -> dict[str, Any]:
     return values
 
 
-def _check(values: dict[str, Any], damaged: str) -> None:
+def _check(values: Values, damaged: str) -> None:
     check_there(values, _NEEDED, f"{damaged}: it", StoreError)
     check_kinds(values, _KINDS, damaged, StoreError)
     check_there(values["tokenizer"], ("name", "fingerprint"), f"{damaged}: its tokenizer", StoreError)
@@ -190,10 +190,10 @@ def _check(values: dict[str, Any], damaged: str) -> None:
         _check_split(split, f"{damaged}: its split {name!r}")
 
 
-def _check_split(split: Mapping[str, Any], where: str) -> None:
+def _check_split(split: Values, where: str) -> None:
     """Columns are looked at one after the other: there may be 10,000 rows."""
     check_there(split, ("tokens", "documents", "shards"), where, StoreError)
-    check_kinds(split, {"tokens": Count, "documents": Count, "shards": list[Any]}, where, StoreError)
+    check_kinds(split, {"tokens": Count, "documents": Count, "shards": list[object]}, where, StoreError)
     kinds, rows = kinds_of(ShardEntry), split["shards"]
     needed = {field.name for field in fields(ShardEntry) if field.default is MISSING}
     if not all(isinstance(row, dict) and needed <= row.keys() <= kinds.keys() for row in rows):
@@ -207,7 +207,7 @@ def _check_split(split: Mapping[str, Any], where: str) -> None:
             raise StoreError(f"{where} counts {split[key]:,} {key}, its shards another number.")
 
 
-_FITS: dict[type, Callable[[Any], bool]] = {
+_FITS: dict[object, Callable[[object], bool]] = {
     int: lambda value: type(value) is int and 0 <= value < 2**60,
     str: lambda value: type(value) is str and "\0" not in value,
 }

@@ -6,13 +6,11 @@ import functools
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from gristmill.core.errors import StoreError
+from gristmill.core.values import Values
 from gristmill.places.door import place_at
 from gristmill.store.format import is_own_shard
-
-Values = dict[str, Any]
 
 
 def check_places(root: Path, values: Values, read: Callable[[Path], Values]) -> None:

@@ -7,7 +7,7 @@ applies a template (BOS), and none of them makes a special token out of text.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Protocol
@@ -27,7 +27,7 @@ from gristmill.tokenize.definition import (
 from gristmill.tokenize.gigatoken_limits import unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 Ids = npt.NDArray[Any]
 Offsets = npt.NDArray[np.int64]
@@ -158,8 +158,8 @@ def join(rows: Iterable[npt.NDArray[np.uint32]]) -> tuple[Ids, Offsets]:
     return (np.concatenate(arrays) if arrays else np.empty(0, np.uint32)), offsets
 
 
-_ENCODERS: dict[str, type[Any]] = {
-    "byte": ByteEncoder,
+_ENCODERS: dict[str, Callable[[Definition], Encoder]] = {
+    "byte": lambda _: ByteEncoder(),
     "gigatoken": GigatokenEncoder,
     "tiktoken": TiktokenEncoder,
     "tokenizers": TokenizersEncoder,
@@ -168,8 +168,7 @@ _ENCODERS: dict[str, type[Any]] = {
 
 def build_encoder(definition: Definition, backend: str) -> Encoder:
     """An encoder of the named backend; UnknownToBackend where it cannot run this tokenizer."""
-    encoder: Encoder = _ENCODERS[backend]() if backend == "byte" else _ENCODERS[backend](definition)
-    return encoder
+    return _ENCODERS[backend](definition)
 
 
 def choose_backend(definition: Definition, wanted: str | None) -> tuple[str, Encoder, str]:

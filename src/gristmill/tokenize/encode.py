@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.tokenize.backends import Ids, Offsets
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from gristmill.tokenize.tokenizer import Tokenizer
 
 
@@ -25,7 +24,7 @@ def encode_batch(batch: pa.RecordBatch, tokenizer: Tokenizer) -> pa.RecordBatch:
     if column < 0:
         raise ConfigError(f"The batch has no column 'text'{did_you_mean('text', batch.schema.names)}.")
     ids, offsets = append_eos(*tokenizer.encode_batch(batch.column(column)), tokenizer.eos)
-    return _replaced(batch, column, "tokens", _large_list(ids, offsets))
+    return _with_tokens(batch, column, ids, offsets)
 
 
 def append_eos(ids: Ids, offsets: Offsets, eos: int) -> tuple[Ids, Offsets]:
@@ -37,15 +36,7 @@ def append_eos(ids: Ids, offsets: Offsets, eos: int) -> tuple[Ids, Offsets]:
     return np.insert(ids, ends, eos), moved
 
 
-def _large_list(ids: Ids, offsets: Offsets) -> Any:
-    import pyarrow as pa
-
-    return pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(ids))
-
-
-def _replaced(batch: pa.RecordBatch, column: int, name: str, values: Any) -> pa.RecordBatch:
-    import pyarrow as pa
-
+def _with_tokens(batch: pa.RecordBatch, column: int, ids: Ids, offsets: Offsets) -> pa.RecordBatch:
     columns, names = list(batch.columns), list(batch.schema.names)
-    columns[column], names[column] = values, name
+    columns[column], names[column] = pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(ids)), "tokens"
     return pa.RecordBatch.from_arrays(columns, names=names)

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from gristmill.core.errors import ConfigError, SourceError
 from gristmill.core.texts import Texts
 
-if TYPE_CHECKING:
-    from typing import TypeAlias
-
-    import pyarrow as pa
-
-    TextColumn: TypeAlias = pa.StringArray | pa.LargeStringArray | Sequence[str]
+TextColumn: TypeAlias = pa.StringArray | pa.LargeStringArray | Sequence[str]
 
 
 def flat_texts(texts: TextColumn) -> Texts:
@@ -32,9 +28,7 @@ def flat_texts(texts: TextColumn) -> Texts:
     return Texts(data, starts - first if first else starts)
 
 
-def _arrow_strings(texts: Any) -> Any:
-    import pyarrow as pa
-
+def _arrow_strings(texts: TextColumn) -> pa.Array:
     if isinstance(texts, pa.ChunkedArray):
         texts = pa.concat_arrays(texts.chunks) if texts.num_chunks else []
     if not isinstance(texts, pa.Array):
@@ -44,9 +38,7 @@ def _arrow_strings(texts: Any) -> Any:
     return texts.fill_null("") if texts.null_count else texts
 
 
-def _from_list(texts: Sequence[str]) -> Any:
-    import pyarrow as pa
-
+def _from_list(texts: Sequence[str]) -> pa.Array:
     try:
         return pa.array(texts, pa.large_string())
     except UnicodeEncodeError as error:

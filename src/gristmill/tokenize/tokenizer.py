@@ -32,10 +32,10 @@ from gristmill.tokenize.encodings import NAMES, file_definition, named_definitio
 from gristmill.tokenize.files import hub_definition, local_definition
 from gristmill.tokenize.memory import Budget
 from gristmill.tokenize.sample import digest, require_equal, require_same_text, sample_for
-from gristmill.tokenize.texts import flat_texts
+from gristmill.tokenize.texts import TextColumn, flat_texts
 
 if TYPE_CHECKING:
-    from gristmill.tokenize.texts import TextColumn
+    from tokenizers import Tokenizer as Decoder
 
 
 def load_tokenizer(name: str, *, eos: int | str | None = None, backend: str | None = None) -> Tokenizer:
@@ -107,7 +107,7 @@ class Tokenizer:
         self.backend, encoder, self.note = choose_backend(definition, backend)
         self.versions = backend_versions(self.backend)
         self._encoder: Encoder | None = encoder
-        self._decoder: Any = None
+        self._decoder: Decoder | None = None
         self._digest: int | None = None
         self._budget = Budget()
 
@@ -115,11 +115,11 @@ class Tokenizer:
         facts = f"vocab_size={self.vocab_size}, eos={self.eos}, backend={self.backend!r}"
         return f"Tokenizer({self.name!r}, {facts})"
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_encoder": None, "_decoder": None, "_budget": Budget()}
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[np.generic]:
         """uint16 up to 65,536 ids, else uint32."""
         return np.dtype(np.uint16 if self.vocab_size <= 1 << 16 else np.uint32)
 

@@ -12,11 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from gristmill.core.errors import ConfigError, SourceError
 from gristmill.places.door import place_at
 from gristmill.tokenize.tokenizer import load_tokenizer
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 END_OF_TEXT = "<|endoftext|>"
 LIMIT_BYTES = 1 << 30
@@ -106,10 +109,10 @@ class _Taken:
         return self._left
 
 
-def _trained(texts: Iterator[str], vocab_size: int, special_tokens: Sequence[str], min_frequency: int) -> Any:
+def _trained(texts: Iterator[str], vocab_size: int, special_tokens: Sequence[str], min_frequency: int) -> Tokenizer:
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-    tokenizer: Any = Tokenizer(models.BPE())
+    tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from gristmill.core.values import check_kinds, kinds_of
+from gristmill.core.options import check_fields
 from gristmill.curate.dedup.queries import alive, with_dropped
 from gristmill.engine.base import Engine
 
@@ -22,7 +22,7 @@ class Exact:
     keep: Literal["first", "priority"] = "first"
 
     def __post_init__(self) -> None:
-        check_kinds(vars(self), kinds_of(Exact), "dedup: exact")
+        check_fields(self, "dedup: exact")
 
 
 def exact_duplicates(engine: Engine, hashes: Sequence[Path], dropped: Sequence[Path], out: Path) -> None:

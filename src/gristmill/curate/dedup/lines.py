@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
+from gristmill.core.options import check_fields
 from gristmill.core.progress import Progress
-from gristmill.core.values import Within, check_kinds, kinds_of
+from gristmill.core.values import Within
 from gristmill.curate.base import KEEP, Verdict
 from gristmill.curate.dedup.drops import UnitDrops, apply_drops
 from gristmill.curate.dedup.queries import alive, with_dropped
@@ -44,7 +45,7 @@ class Lines:
     min_chars: Annotated[int, Within(1, 2**31)] = 20
 
     def __post_init__(self) -> None:
-        check_kinds(vars(self), kinds_of(Lines), "dedup: lines")
+        check_fields(self, "dedup: lines")
 
 
 def line_hashes(documents: Documents, options: Lines) -> pa.RecordBatch:

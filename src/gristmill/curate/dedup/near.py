@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import derive_key
-from gristmill.core.values import Seed, Within, check_kinds, kinds_of
+from gristmill.core.options import check_fields
+from gristmill.core.values import Seed, Within
 from gristmill.curate.dedup.characters import unit_table
 from gristmill.curate.dedup.keep import Keep, keep_keys
 from gristmill.curate.documents import Documents
@@ -52,7 +53,7 @@ class Near:
     seed: Seed = 0
 
     def __post_init__(self) -> None:
-        check_kinds(vars(self), kinds_of(Near), "dedup: near")
+        check_fields(self, "dedup: near")
         if not 0 < self.threshold <= 1:
             raise ConfigError(f"dedup: near: threshold must be above 0 and at most 1, not {self.threshold}.")
         self.shape  # noqa: B018 - refuses bands and rows that do not fit
