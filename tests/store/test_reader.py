@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import gristmill as gm
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.store.opening import open_store
 from gristmill.store.reader import Store
@@ -133,3 +134,25 @@ def test_damaged_names_are_reported_with_their_file(tmp_path: Path, make_store: 
     (root / f"train/shard-00000{suffix}").write_bytes(b"damaged")
     with pytest.raises(StoreError, match="shard-00000"):
         open_store(root).locate(["train-0"])
+
+
+def test_tokens_documents_and_copies_are_compared_with_their_sums(tmp_path: Path, make_store: Make) -> None:
+    documents = [[i % 1000] * 3000 for i in range(20)]
+    root = make_store(tmp_path / "s", documents, tokens_per_shard=30_000)
+    store = gm.open(root)
+    expected = store.tokens(0, store.num_tokens)
+    assert expected.tolist() == [token for i in range(20) for token in store.document(i).tokens.tolist()]
+    path = root / "train/shard-00001.bin"
+    data = bytearray(path.read_bytes())
+    data[30_000] ^= 1
+    path.write_bytes(data)
+    damaged = gm.open(root)
+    hit = damaged.tokens_in(1) + 15_000
+    assert np.array_equal(damaged.tokens(0, hit - 3000), expected[: hit - 3000])
+    for reads in (
+        lambda: damaged.tokens(hit, hit + 1),
+        lambda: [document.tokens for document in damaged],
+        lambda: gm.export(root, "llmc", tmp_path / "out"),
+    ):
+        with pytest.raises(gm.StoreError, match=r"shard-00001\.bin is damaged: the sum of its block 7"):
+            reads()

@@ -106,9 +106,9 @@ def _copy_tokens(
     store: Store, shard: int, file: IO[bytes], leave_out: int = 0, dtype: np.dtype[np.generic] | None = None
 ) -> None:
     """Write the tokens of a shard, without its last `leave_out`, in pieces that may be held in memory."""
-    stop = int(store.files.tokens[shard]) - leave_out
-    for at in range(0, stop, _COPY_TOKENS):
-        tokens = store.shard_tokens(shard, at, min(at + _COPY_TOKENS, stop))
+    first, stop = store.tokens_in(shard), store.tokens_in(shard + 1) - leave_out
+    for at in range(first, stop, _COPY_TOKENS):
+        tokens = store.tokens(at, min(at + _COPY_TOKENS, stop))
         file.write(np.ascontiguousarray(tokens, dtype=dtype or store.dtype).data)
 
 

@@ -9,6 +9,7 @@ store.encode("Hello")        # ids by the tokenizer kept in the store; store.dec
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -25,6 +26,7 @@ from gristmill.core.hashing import fingerprint
 from gristmill.core.html import counted, html_table
 from gristmill.core.locks import Lock
 from gristmill.places.door import place_at
+from gristmill.store.blocks import BLOCKS_SUFFIX, Sums, check_blocks, read_checked
 from gristmill.store.documents import NamedDocuments, NumberedDocuments
 from gristmill.store.files import Files, Ints, sampled_checksum
 from gristmill.store.idx import Idx, read_header
@@ -75,6 +77,14 @@ class StoreFacts:
     stores: tuple[str, ...] = ()
 
 
+@contextlib.contextmanager
+def _readable(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"Shard {path} cannot be read ({error}): restore it or make the store again.") from error
+
+
 class Store:
     """Token files as one stream of `num_tokens` ids and `num_documents` documents; open it with `gristmill.open`."""
 
@@ -89,6 +99,7 @@ class Store:
         self._packs: dict[int, PackIndex] = {}
         self._fingerprints: dict[int, str] = {}
         self._indices: dict[int, Idx] = {}
+        self._summed: tuple[int, Sums] = (-1, np.empty(0, np.uint64))
         files.check_sizes(self.dtype.itemsize)
 
     def __repr__(self) -> str:
@@ -177,7 +188,7 @@ class Store:
     # Tokens.
 
     def tokens(self, start: int, end: int) -> npt.NDArray[np.generic]:
-        """A copy of tokens [start, end) of the concatenated shards, in the store's dtype."""
+        """A copy of tokens [start, end) of the concatenated shards, in the store's dtype, compared with their sums."""
         start, end = as_whole("start", start, None), as_whole("end", end, None)
         if not 0 <= start <= end <= self.num_tokens:
             raise ConfigError(f"Tokens [{start}, {end}) are outside {self.facts.path}, which has {self.num_tokens:,}.")
@@ -186,9 +197,28 @@ class Store:
             shard = int(np.searchsorted(self._starts, start, side="right")) - 1
             stop = min(end, int(self._starts[shard + 1]))
             first = int(self._starts[shard])
-            parts.append(self.shard_tokens(shard, start - first, stop - first))
+            parts.append(self._checked(shard, start - first, stop - first))
             start = stop
         return np.concatenate(parts) if parts else np.empty(0, self.dtype)
+
+    def _checked(self, shard: int, start: int, stop: int) -> npt.NDArray[np.generic]:
+        """Tokens of one shard; those of a plain one block by block, where it has sums (1 microsecond for 4 KiB)."""
+        if self.files.compressed[shard] or not self.files.blocks_checksum(shard):
+            return self.shard_tokens(shard, start, stop)
+        path, itemsize, sums = self.files.path(shard), self.dtype.itemsize, self._token_sums(shard)
+        with _readable(path), place_at(path).open(buffered=False) as file:
+            data = read_checked(file, start * itemsize, (stop - start) * itemsize, sums, f"Shard {path}")
+        return np.frombuffer(data, self.dtype)
+
+    def _token_sums(self, shard: int) -> Sums:
+        """The sums of a shard's tokens; those of the last shard that was asked for are kept."""
+        with self._lock:
+            if self._summed[0] != shard:
+                path = self.files.sibling(shard, BLOCKS_SUFFIX)
+                with _readable(path):
+                    data = place_at(path).view()
+                self._summed = shard, check_blocks(data, self.files.blocks_checksum(shard), path)
+            return self._summed[1]
 
     def shard_tokens(self, shard: int, start: int = 0, stop: int | None = None) -> npt.NDArray[np.generic]:
         """Tokens [start, stop) of one shard: memory-mapped, or a copy where the shard is compressed."""
@@ -198,12 +228,10 @@ class Store:
         if self.files.compressed[shard]:
             return self._decompressed(shard, wanted)
         path, header, itemsize = self.files.path(shard), int(self.files.header[shard]), self.dtype.itemsize
-        try:
+        with _readable(path):
             data = place_at(path).view()[header + wanted.start * itemsize : header + wanted.stop * itemsize]
             if len(data) < len(wanted) * itemsize:
                 raise OSError("it was cut off")
-        except OSError as error:
-            raise StoreError(f"Shard {path} cannot be read ({error}): restore it or make the store again.") from error
         return data.view(self.dtype)
 
     def _decompressed(self, shard: int, wanted: range) -> npt.NDArray[np.generic]:
@@ -373,6 +401,7 @@ class Store:
     def close(self) -> None:
         """Give maps and temporary files back now rather than when the store is collected."""
         self._indices.clear()
+        self._summed = (-1, np.empty(0, np.uint64))
         if self._scanned is not None:
             self._scanned.cleanup()
             self._scanned = None
