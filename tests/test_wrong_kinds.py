@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 import gristmill as gm
-from gristmill.adapters.arrow_dataset import ArrowIterableDataset
 from gristmill.adapters.hf_trainer import CausalLMDataset
 from gristmill.adapters.huggingface import fast_load_iterable_dataset
 from gristmill.adapters.lightning import GristmillDataModule
@@ -26,6 +25,7 @@ from gristmill.adapters.olmo_core import GristmillDataLoader
 from gristmill.adapters.passes import PassLoader
 from gristmill.adapters.random_windows import GPTDataConfig, GPTDataLoader
 from gristmill.adapters.torch import BatchDataset, SampleDataset, TorchLoader, state_from_snapshot
+from gristmill.arrow.dataset import ArrowIterableDataset
 from gristmill.core.errors import GristmillError
 from gristmill.recipe import MixOptions, SourceOptions, StoreOptions
 

@@ -14,8 +14,8 @@ from typing import Any
 import datasets
 import pytest
 
-from gristmill.adapters.arrow_dataset import ArrowIterableDataset
 from gristmill.adapters.huggingface import fast_load_iterable_dataset
+from gristmill.arrow.dataset import ArrowIterableDataset
 from gristmill.core.errors import ConfigError, GristmillError, SourceError
 
 FILES, ROWS = 3, 90

@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gristmill.adapters.arrow_dataset import ArrowIterableDataset
-from gristmill.adapters.arrow_files import ArrowFile, Piece, count_rows
+from gristmill.arrow.dataset import ArrowIterableDataset
+from gristmill.arrow.files import ArrowFile, Piece, count_rows
 from gristmill.core.arguments import as_flag, as_text
 from gristmill.core.errors import ConfigError
 from gristmill.core.extras import extra
@@ -65,7 +65,7 @@ def fast_load_iterable_dataset(
 
 
 @dataclass(frozen=True)
-class Index:
+class ArrowIndex:
     """Where the rows of a data set lie, and the fingerprint of the local files that it was made from."""
 
     files: list[ArrowFile]
@@ -73,7 +73,7 @@ class Index:
     sources: str
 
     @classmethod
-    def from_json(cls, kept: Mapping[str, Any]) -> Index:
+    def from_json(cls, kept: Mapping[str, Any]) -> ArrowIndex:
         """The index that was written with `asdict`."""
         pieces = [Piece(piece["file"], piece["start"], piece["length"]) for piece in kept["pieces"]]
         return cls([ArrowFile(**file) for file in kept["files"]], pieces, kept["sources"])
@@ -134,7 +134,7 @@ def _patterns(data_files: Any) -> Iterator[str]:
             yield from _patterns(inner)
 
 
-def _read_index(path: str, place: Path, sources: str) -> Index | None:
+def _read_index(path: str, place: Path, sources: str) -> ArrowIndex | None:
     """The index kept in `place`, unless there is none or what it describes has changed, which is said in a warning."""
     try:
         kept = json.loads(place.read_text(encoding="utf-8"))
@@ -145,7 +145,7 @@ def _read_index(path: str, place: Path, sources: str) -> Index | None:
     if kept.get("version") != INDEX_VERSION:
         difference: str | None = f"the index {place} is damaged or of another version"
     else:
-        index = Index.from_json(kept)
+        index = ArrowIndex.from_json(kept)
         difference = index.difference(sources)
     if difference is None:
         return index
@@ -153,12 +153,14 @@ def _read_index(path: str, place: Path, sources: str) -> Index | None:
     return None
 
 
-def _make_index(arguments: Mapping[str, Any], num_proc: int | None, sources: str) -> Index:
+def _make_index(arguments: Mapping[str, Any], num_proc: int | None, sources: str) -> ArrowIndex:
     """Load by `datasets`, which downloads and converts where it must, and note where the rows lie."""
     blocks = list(_blocks(_load(arguments, num_proc)))
     files = {path: count_rows(path) for path, _, _ in blocks}
     numbers = {path: number for number, path in enumerate(files)}
-    return Index(list(files.values()), [Piece(numbers[path], start, rows) for path, start, rows in blocks], sources)
+    return ArrowIndex(
+        list(files.values()), [Piece(numbers[path], start, rows) for path, start, rows in blocks], sources
+    )
 
 
 def _one_split(split: str) -> str:

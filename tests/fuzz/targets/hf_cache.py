@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from _tables import arrow_files as seeds
 
-from gristmill.adapters.arrow_files import MappedFile, count_rows, numpy_rows, python_rows
+from gristmill.arrow.files import MappedFile, count_rows, numpy_rows, python_rows
 
 __all__ = ["attempt", "seeds"]
 CASES = (500, 20_000)

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 import torch
 
-from gristmill.adapters.arrow_dataset import ArrowIterableDataset
-from gristmill.adapters.arrow_files import Piece, count_rows
+from gristmill.arrow.dataset import ArrowIterableDataset
+from gristmill.arrow.files import Piece, count_rows
 from gristmill.core.errors import ConfigError, StateError
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*worker processes in total", "ignore:.*set_vital")
@@ -203,7 +203,7 @@ def test_resume_reads_neither_earlier_files_nor_earlier_rows(
     state = dataset.state_dict()
     opened: list[int] = []
     monkeypatch.setattr(
-        "gristmill.adapters.arrow_files.MappedFile.take",
+        "gristmill.arrow.files.MappedFile.take",
         lambda self, rows: opened.append(int(rows[0])) or iter(()),
     )
     dataset.load_state_dict(state)

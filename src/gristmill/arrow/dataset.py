@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from gristmill.adapters.arrow_files import (
+from gristmill.arrow.files import (
     ArrowFile,
     MappedFile,
     Piece,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gristmill.adapters.arrow_files import (
+from gristmill.arrow.files import (
     MappedFile,
     Piece,
     count_rows,
