@@ -189,12 +189,12 @@ def add_verify(commands: Commands) -> None:
 
 
 def _run_verify(chosen: argparse.Namespace) -> int:
-    from gristmill.show.verify import show_verdict
+    from gristmill.show.verify import show_findings
     from gristmill.store.verify import verify
 
     with progress_bar(chosen) as bar:
-        verdict = verify(chosen.path, progress=bar)
-    answer(chosen, {**vars(verdict), **bar.figures}, lambda: show_verdict(chosen.path, verdict, bar.took()))
-    for fault in verdict.faults:
+        found = verify(chosen.path, progress=bar)
+    answer(chosen, {**vars(found), **bar.figures}, lambda: show_findings(chosen.path, found, bar.took()))
+    for fault in found.faults:
         print(f"gristmill: {fault}", file=sys.stderr)
-    return 1 if verdict.faults else 0
+    return 1 if found.faults else 0

@@ -118,7 +118,7 @@ def _part(done: int, total: int, unit: str) -> str:
     return f"{done:,} of {total:,} {unit}"
 
 
-class _Part(ProgressColumn):
+class _DoneColumn(ProgressColumn):
     """How much is done of how much, and how fast."""
 
     def render(self, task: Task) -> Text:
@@ -130,5 +130,5 @@ class _Part(ProgressColumn):
 
 
 def _live(console: Console) -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=14), _Part(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=14), _DoneColumn(), TimeRemainingColumn())
     return Progress(*columns, console=console, transient=True)

@@ -128,7 +128,7 @@ class Mishap:
 
     file: InputFile
     id: str
-    row: int | None
+    place: int | None
     what: str
 
 
@@ -155,7 +155,7 @@ class Mishaps:
         """Documents, or whole files, that were passed over."""
         return sum(count for count, _ in self.by_file.values())
 
-    def report(self, error: SourceError, file: InputFile, id: str | None = None, row: int | None = None) -> None:
+    def report(self, error: SourceError, file: InputFile, id: str | None = None, place: int | None = None) -> None:
         """Raise, or count; without an id it is the file that cannot be read."""
         if self.on_error == "raise":
             raise error
@@ -165,7 +165,7 @@ class Mishaps:
         count, first = self.by_file.get(file.name, (0, what))
         self.by_file[file.name] = count + 1, first
         if self.keep:
-            self._waiting.append(Mishap(file, id or f"{file.source}/{file.name}", row, what))
+            self._waiting.append(Mishap(file, id or f"{file.source}/{file.name}", place, what))
             if len(self._waiting) >= _WAITING:
                 self.flush()
 

@@ -19,8 +19,11 @@ BATCH_BYTES, BATCH_DOCUMENTS = 8 << 20, 8_192
 BYTE, ROW = "@", ":"
 
 
-def document_batch(file: InputFile, rows: Any, texts: Any, ids: Any, fields: Mapping[str, Any]) -> pa.RecordBatch:
-    """A batch of one file's documents; `ids` and `fields` are string arrays, `texts` large strings."""
+def document_batch(file: InputFile, places: Any, texts: Any, ids: Any, fields: Mapping[str, Any]) -> pa.RecordBatch:
+    """A batch of one file's documents; `ids` and `fields` are string arrays, `texts` large strings.
+
+    The column `row`, by which stores and accounts know a document's place, is a byte in text and JSONL.
+    """
     import pyarrow as pa
 
     count = len(texts)
@@ -28,20 +31,20 @@ def document_batch(file: InputFile, rows: Any, texts: Any, ids: Any, fields: Map
         "id": ids,
         "source": pa.array([file.source] * count, pa.string()),
         "path": pa.array([file.name] * count, pa.string()),
-        "row": pa.array(rows, pa.int64()),
+        "row": pa.array(places, pa.int64()),
         "text": texts,
         **fields,
     }
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
-def place_ids(file: InputFile, mark: str, rows: Any) -> Any:
+def place_ids(file: InputFile, mark: str, places: Any) -> Any:
     """Ids for documents that bring none: `web/part.jsonl@1842` for what begins at byte 1,842."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    places = pa.array(rows, pa.int64()).cast(pa.string())
-    return pc.binary_join_element_wise(f"{file.source}/{file.name}", places, mark)
+    spelt = pa.array(places, pa.int64()).cast(pa.string())
+    return pc.binary_join_element_wise(f"{file.source}/{file.name}", spelt, mark)
 
 
 def rebatch(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

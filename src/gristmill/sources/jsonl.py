@@ -94,26 +94,26 @@ def _second_look(
 
     taken: list[tuple[int, Values]] = []
     for i, start, line in scanned.unread():
-        row = at + start
+        place = at + start
         try:
-            taken.append((row, parse_line(line, format, where(part, row, before + i + 1))))
+            taken.append((place, parse_line(line, format, where(part, place, before + i + 1))))
         except SourceError as error:
-            mishaps.report(error, part.file, part.file.at(BYTE, row), row)
+            mishaps.report(error, part.file, part.file.at(BYTE, place), place)
     if taken:
         columns = zip(*(values for _, values in taken), strict=True)
         ids, texts, *fields = (pa.array(column, pa.large_string()) for column in columns)
-        yield _batch(part, format, [row for row, _ in taken], ids, texts, fields)
+        yield _batch(part, format, [place for place, _ in taken], ids, texts, fields)
 
 
-def _batch(part: Part, format: Format, rows: Any, ids: Any, texts: Any, fields: list[Any]) -> pa.RecordBatch:
+def _batch(part: Part, format: Format, places: Any, ids: Any, texts: Any, fields: list[Any]) -> pa.RecordBatch:
     """Large string columns as a batch; documents without an id are named by their byte."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     given = ids.cast(pa.string())
-    names = pc.coalesce(given, place_ids(part.file, BYTE, rows)) if given.null_count else given
+    names = pc.coalesce(given, place_ids(part.file, BYTE, places)) if given.null_count else given
     carried = {name: field.cast(pa.string()) for name, field in zip(format.fields, fields, strict=True)}
-    return document_batch(part.file, rows, texts, names, carried)
+    return document_batch(part.file, places, texts, names, carried)
 
 
 def _in_order(batches: list[pa.RecordBatch]) -> pa.RecordBatch:

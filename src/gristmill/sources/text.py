@@ -190,9 +190,9 @@ def _good_ones(spans: _Spans, part: Part, mishaps: Mishaps) -> npt.NDArray[np.bo
 
 
 def _batch(part: Part, format: Format, spans: _Spans, chosen: Ints) -> pa.RecordBatch:
-    rows = spans.at + spans.begins[chosen]
+    places = spans.at + spans.begins[chosen]
     texts = _cut_out(spans.block, spans.begins[chosen], spans.ends[chosen])
-    return document_batch(part.file, rows, texts, place_ids(part.file, BYTE, rows), _nulls(format, len(rows)))
+    return document_batch(part.file, places, texts, place_ids(part.file, BYTE, places), _nulls(format, len(places)))
 
 
 def _cut_out(block: bytes, begins: Ints, ends: Ints) -> Any:

@@ -88,7 +88,7 @@ def unreadable_rows(mishaps: Sequence[Mishap]) -> pa.Table:
         "id": [mishap.id for mishap in mishaps],
         "source": [mishap.file.source for mishap in mishaps],
         "path": [mishap.file.name for mishap in mishaps],
-        "row": [mishap.row for mishap in mishaps],
+        "row": [mishap.place for mishap in mishaps],
         "rule": [UNREADABLE] * len(mishaps),
         "reason": [UNREADABLE] * len(mishaps),
         "detail": [mishap.what for mishap in mishaps],

@@ -45,7 +45,7 @@ def refuse_inside(root: Path, folder: Path) -> None:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _Joined:
     """One of the stores that are joined."""
 
     root: Path
@@ -63,7 +63,7 @@ def join(paths: Sequence[PathLike], out: PathLike, *, overwrite: bool = False) -
     """A store whose manifest points at the shards of several: no token is copied, so the shards must stay in place."""
     root, overwrite = as_path("out", out), as_flag("overwrite", overwrite)
     roots = [store_splits(path) for path in as_paths("paths", paths, "a store or a list of stores")]
-    parts = [_Part(*each, load_manifest(each[0])) for each in roots]
+    parts = [_Joined(*each, load_manifest(each[0])) for each in roots]
     if not parts:
         raise ConfigError("An empty list of stores cannot be joined.")
     for part in parts:
@@ -76,7 +76,7 @@ def join(paths: Sequence[PathLike], out: PathLike, *, overwrite: bool = False) -
     return manifest
 
 
-def _check_alike(first: _Part, other: _Part) -> None:
+def _check_alike(first: _Joined, other: _Joined) -> None:
     """Refuse what would make token ids mean two things in one store."""
     for what in ("dtype", "eos", "vocab_size", "tokenizer"):
         mine, its = (_compared(part.manifest, what) for part in (first, other))
@@ -90,7 +90,7 @@ def _compared(manifest: Manifest, what: str) -> str | int | None:
     return found
 
 
-def _joined(parts: list[_Part], out: Path) -> Manifest:
+def _joined(parts: list[_Joined], out: Path) -> Manifest:
     splits = {split: [entry for part in parts for entry in part.entries(split, out)] for split in SPLITS}
     for split, entries in splits.items():
         path, count = Counter(entry.path for entry in entries).most_common(1)[0] if entries else ("", 0)
@@ -129,7 +129,7 @@ def _versions(parts: list[dict[str, str]]) -> dict[str, str]:
     return {name: ", ".join(dict.fromkeys(part[name] for part in parts if name in part)) for name in names}
 
 
-def _copy_tokenizer(parts: list[_Part], out: Path) -> None:
+def _copy_tokenizer(parts: list[_Joined], out: Path) -> None:
     found = [part.root / TOKENIZER for part in parts if place_at(part.root / TOKENIZER).exists()]
     if found:
         place_at(out / TOKENIZER).write(place_at(found[0]).read())

@@ -40,7 +40,7 @@ _RUN = "run.json"
 
 
 @dataclass
-class Verdict:
+class Findings:
     """What was checked and every fault that was found.
 
     covered: for each kind of file how many there are, their bytes, and which sum covers every one of these. unlisted:
@@ -56,14 +56,14 @@ class Verdict:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing is wrong; the verdict itself counts as true then, as in `assert gm.verify(path)`."""
+        """Whether nothing is wrong; they count as true then, as in `assert gm.verify(path)`."""
         return not self.faults
 
     def __bool__(self) -> bool:
         return self.whole
 
 
-def verify(path: PathLike, *, progress: Shown = None) -> Verdict:
+def verify(path: PathLike, *, progress: Shown = None) -> Findings:
     """Check every byte, count and boundary of a store, or of one split: faults are listed, not raised."""
     root, splits = _target(as_path("path", path))
     job = _Verification(root, load_manifest(root))
@@ -74,7 +74,7 @@ def verify(path: PathLike, *, progress: Shown = None) -> Verdict:
     if splits == SPLITS:
         job.check_root()
     job.check_unlisted(root if splits == SPLITS else root / splits[0])
-    return job.verdict
+    return job.findings
 
 
 class _Verification:
@@ -83,7 +83,7 @@ class _Verification:
     def __init__(self, root: Path, manifest: Manifest) -> None:
         self.root, self.manifest = root, manifest
         self.coverage = Coverage(root)
-        self.verdict = Verdict(covered=self.coverage.kinds)
+        self.findings = Findings(covered=self.coverage.kinds)
         self._listings: dict[str, Listing] = {}
 
     def _listing(self, root: Path) -> Listing:
@@ -94,22 +94,22 @@ class _Verification:
             try:
                 self._listings[place] = read_sums(root)
             except StoreError as error:
-                self.verdict.faults.append(str(error))
+                self.findings.faults.append(str(error))
         return self._listings[place]
 
     def check_shards(self, splits: tuple[str, ...], progress: Progress) -> None:
         """Every shard with all that lies beside it."""
         entries = [entry for split in splits for entry in self.manifest.splits.get(split, [])]
-        itemsize, verdict = np.dtype(self.manifest.dtype).itemsize, self.verdict
+        itemsize, found = np.dtype(self.manifest.dtype).itemsize, self.findings
         progress.start("verifying", itemsize * sum(entry.tokens for entry in entries))
         for entry in entries:
             path = self.root / entry.path
             listing = self._listing(path.parents[1])
             self.coverage.add_shard(str(path), entry, listing)
-            verdict.faults += _shard_faults(self.root, entry, self.manifest, listing)
-            verdict.shards += 1
-            verdict.tokens += entry.tokens
-            verdict.documents += entry.documents
+            found.faults += _shard_faults(self.root, entry, self.manifest, listing)
+            found.shards += 1
+            found.tokens += entry.tokens
+            found.documents += entry.documents
             progress.advance(itemsize * entry.tokens)
 
     def check_indices(self, folder: Path) -> None:
@@ -121,13 +121,13 @@ class _Verification:
                 for shard in range(index.header["shards"]):
                     index.check_shard(shard)
             except StoreError as error:
-                self.verdict.faults.append(str(error))
+                self.findings.faults.append(str(error))
 
     def check_root(self) -> None:
         """The files that are there once: listed ones by their sums, others by the sum that they carry."""
         summed = any(entry.blocks_checksum for entries in self.manifest.splits.values() for entry in entries)
         if summed and not place_at(self.root / SUMS).exists():
-            self.verdict.faults.append(f"{SUMS} is missing: restore it, or make the store again.")
+            self.findings.faults.append(f"{SUMS} is missing: restore it, or make the store again.")
         listing = self._listing(self.root)
         for name in (name for name in LISTED if name in listing):
             self._try(name, f"xxh3-128 in {SUMS}", lambda path: check_listed(path, path.name, listing))
@@ -138,16 +138,16 @@ class _Verification:
     def check_unlisted(self, folder: Path) -> None:
         """What else lies in the folder."""
         try:
-            self.verdict.unlisted = self.coverage.unlisted(folder)
+            self.findings.unlisted = self.coverage.unlisted(folder)
         except OSError as error:
-            self.verdict.faults.append(f"{error.filename} cannot be listed ({error.strerror}).")
+            self.findings.faults.append(f"{error.filename} cannot be listed ({error.strerror}).")
 
     def _try(self, name: str, by: str, check: Callable[[Path], None]) -> None:
         self.coverage.add(self.root / name, name, by)
         try:
             check(self.root / name)
         except StoreError as error:
-            self.verdict.faults.append(str(error))
+            self.findings.faults.append(str(error))
 
 
 def _check_sealed(path: Path, summed: bool) -> None:

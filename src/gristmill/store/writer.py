@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from gristmill.store.seekable import SeekableWriter
 
 ROW_GROUP = 16_384
-DOCUMENT_COLUMNS = ("id", "source", "path", "content_hash")
 
 
 class SplitWriter:

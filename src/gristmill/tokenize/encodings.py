@@ -33,7 +33,7 @@ _O200K = (
 
 
 @dataclass(frozen=True)
-class Encoding:
+class NamedEncoding:
     """How one of OpenAI's encodings splits text, and its special ids."""
 
     pattern: str
@@ -46,12 +46,12 @@ def _fim(first: int) -> dict[str, int]:
 
 
 ENCODINGS = {
-    "gpt2": Encoding(_GPT2, 50256),
-    "r50k_base": Encoding(_GPT2, 50256),
-    "p50k_base": Encoding(_GPT2, 50256),
-    "p50k_edit": Encoding(_GPT2, 50256, _fim(50281)),
-    "cl100k_base": Encoding(_CL100K, 100257, {**_fim(100258), "<|endofprompt|>": 100276}),
-    "o200k_base": Encoding(_O200K, 199999, {"<|endofprompt|>": 200018}),
+    "gpt2": NamedEncoding(_GPT2, 50256),
+    "r50k_base": NamedEncoding(_GPT2, 50256),
+    "p50k_base": NamedEncoding(_GPT2, 50256),
+    "p50k_edit": NamedEncoding(_GPT2, 50256, _fim(50281)),
+    "cl100k_base": NamedEncoding(_CL100K, 100257, {**_fim(100258), "<|endofprompt|>": 100276}),
+    "o200k_base": NamedEncoding(_O200K, 199999, {"<|endofprompt|>": 200018}),
 }
 # Of 128 bytes are the longest tokens of the encodings that are known; merges take the square of a token's length.
 _LONGEST = 1024
