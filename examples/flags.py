@@ -14,7 +14,9 @@ from gristmill.cli_options import DashedParser
 
 def make_parser(description: str | None, out_dir: str) -> argparse.ArgumentParser:
     """A parser with the flags of a run; each example adds where its tokens come from, and what else it can do."""
-    parser = DashedParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = DashedParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
     parser.add_argument(
         "--out-dir", type=Path, default=Path(out_dir), metavar="DIR", help=f"for checkpoints and losses: {out_dir}"
     )

@@ -124,7 +124,9 @@ class Config:
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
     usage = "train_gpt.py (--dataset-dir DIR[=WEIGHT] ... | --input-file FILE) [options]"
-    parser = DashedParser(usage=usage, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = DashedParser(
+        usage=usage, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
     parser.add_argument("--dataset-dir", nargs="+", metavar="DIR", help="a store, or several, each with its weight")
     parser.add_argument("--input-file", type=Path, help="a text in UTF-8, of which windows are drawn at random")
     parser.add_argument("--out-dir", type=Path, default=Path("runs/gpt"), help="checkpoints and log.jsonl: runs/gpt")

@@ -25,11 +25,8 @@ WHEN_STOPPED = {
 }
 
 
-class Parser(argparse.ArgumentParser):
-    """argparse in our words: one sentence, and the nearest command to a misspelt one.
-
-    Underscores in the names of options are dashes, as in the scripts that this replaces.
-    """
+class DashedParser(argparse.ArgumentParser):
+    """argparse with option names in which underscores are dashes, as in the scripts that this replaces."""
 
     def parse_known_args(self, args: Iterable[str] | None = None, namespace: Any = None) -> Any:
         """Parse, after the names of options are spelt with dashes; what follows `--` is left alone."""
@@ -41,6 +38,10 @@ class Parser(argparse.ArgumentParser):
         name, equals, value = argument.partition("=")
         dashed = name.replace("_", "-")
         return f"{dashed}{equals}{value}" if dashed in self._option_string_actions else argument
+
+
+class Parser(DashedParser):
+    """argparse in our words: one sentence, and the nearest command to a misspelt one."""
 
     def error(self, message: str) -> NoReturn:
         wrong = re.search(r"argument COMMAND: invalid choice: '(.*?)' \(choose from (.*)\)", message)
