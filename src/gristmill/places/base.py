@@ -9,14 +9,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from typing import IO, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-import numpy.typing as npt
-
-from gristmill.places.memory import owned_view
-
-Bytes = npt.NDArray[np.uint8]
+if TYPE_CHECKING:
+    from gristmill.places.memory import Bytes
 
 
 def read_at(file: IO[bytes], start: int, size: int) -> bytes:
@@ -95,6 +91,8 @@ class Place(Protocol):
 
     def view(self) -> Bytes:
         """All bytes as an array, mapped for as long as somebody holds it or a slice of it."""
+        from gristmill.places.memory import owned_view  # NumPy, which a command that only looks does not need
+
         return owned_view(*self.map())
 
     def arrow(self) -> Any:

@@ -12,13 +12,13 @@ import secrets
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any
-
-import numpy as np
+from typing import IO, TYPE_CHECKING, Any
 
 from gristmill.core.errors import ConfigError, EngineError
-from gristmill.places.base import Bytes, Place
-from gristmill.places.memory import map_descriptor
+from gristmill.places.base import Place
+
+if TYPE_CHECKING:
+    from gristmill.places.memory import Bytes
 
 # What a file system says where nothing is, and where nothing can be.
 _NOTHING = {errno.ENOENT, errno.ENOTDIR, errno.EBADF, errno.ELOOP, errno.ENAMETOOLONG}
@@ -90,6 +90,8 @@ class Local(Place):
 
     def map(self) -> tuple[int, int]:
         """14 microseconds: open, fstat, mmap, close."""
+        from gristmill.places.memory import map_descriptor
+
         fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             return map_descriptor(fd)
@@ -107,6 +109,8 @@ class Local(Place):
     @contextlib.contextmanager
     def filling(self, size: int) -> Iterator[Bytes]:
         """The disk is asked for room first: writing through a map where it has none ends the process by SIGBUS."""
+        import numpy as np
+
         with self.writing() as file:
             os.posix_fallocate(file.fileno(), 0, size)
             data = np.memmap(file.name, np.uint8, "r+")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+Bytes = npt.NDArray[np.uint8]
 _MAP_FAILED = ctypes.c_void_p(-1).value
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
@@ -55,7 +56,7 @@ def view(address: int, dtype: str, count: int) -> npt.NDArray[Any]:
     return _over(_buffer(address, np.dtype(dtype).itemsize * count), dtype, count)
 
 
-def owned_view(address: int, size: int) -> npt.NDArray[np.uint8]:
+def owned_view(address: int, size: int) -> Bytes:
     """The bytes of a map as an array that gives it back once nobody holds the array or a slice of it."""
     if not size:
         return np.empty(0, np.uint8)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gristmill.core.errors import SourceError
 from gristmill.sources.arrow_messages import count_rows, unpacked_bytes
@@ -60,7 +60,7 @@ def read_arrow(part: Part, format: Format, mishaps: Mishaps) -> Iterator[pa.Reco
 _Counted = tuple[int, "pa.RecordBatch | None"]
 
 
-def _checked(message: Any, part: Part) -> Any:
+def _checked(message: pa.Message, part: Part) -> pa.Message:
     """A message, if it does not unpack to more than may be held at once."""
     if (size := unpacked_bytes(message)) > MAX_BATCH_BYTES:
         raise SourceError(
@@ -71,7 +71,7 @@ def _checked(message: Any, part: Part) -> Any:
     return message
 
 
-def _read_whole(source: Any, part: Part, fields: list[int]) -> Iterator[_Counted]:
+def _read_whole(source: pa.NativeFile, part: Part, fields: list[int]) -> Iterator[_Counted]:
     import pyarrow as pa
 
     begin = source.tell()
@@ -83,7 +83,7 @@ def _read_whole(source: Any, part: Part, fields: list[int]) -> Iterator[_Counted
             yield len(table), table
 
 
-def _read_stretch(source: Any, part: Part) -> Iterator[_Counted]:
+def _read_stretch(source: pa.NativeFile, part: Part) -> Iterator[_Counted]:
     import pyarrow as pa
 
     messages = iter(pa.ipc.MessageReader.open_stream(source))
@@ -97,7 +97,7 @@ def _read_stretch(source: Any, part: Part) -> Iterator[_Counted]:
 
 
 @contextlib.contextmanager
-def _opened(file: InputFile) -> Iterator[Any]:
+def _opened(file: InputFile) -> Iterator[pa.NativeFile]:
     """The file at its first message."""
     with seekable(file) as source:
         source.seek(len(_FILE_MAGIC) if source.read(len(_FILE_MAGIC)) == _FILE_MAGIC else 0)

@@ -7,9 +7,12 @@ A field's number is its place in Arrow's `Message.fbs`; one that is not there ha
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _HEADER = 2
 _BATCH_LENGTH, _BATCH_BUFFERS, _BATCH_COMPRESSION = 0, 2, 3
@@ -18,14 +21,14 @@ _DICTIONARY_BATCH = 1
 _SIZE_BYTES = 8
 
 
-def count_rows(message: Any) -> int:
+def count_rows(message: pa.Message) -> int:
     """The rows of a record batch."""
     data = memoryview(message.metadata)
     at = _field(data, _batch(data, message.type), _BATCH_LENGTH)
     return _number(data, at, "<q") if at else 0
 
 
-def unpacked_bytes(message: Any) -> int:
+def unpacked_bytes(message: pa.Message) -> int:
     """The bytes that the packed buffers of a batch become, as they claim; 0 where nothing is packed."""
     if message.type not in ("record batch", "dictionary"):
         return 0

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from gristmill.sources.base import InputFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+Ints = npt.NDArray[np.int64]
 
 # A batch is whole documents: 8 MiB of text or 8,192 of them, whichever comes first.
 BATCH_BYTES, BATCH_DOCUMENTS = 8 << 20, 8_192
@@ -19,7 +22,9 @@ BATCH_BYTES, BATCH_DOCUMENTS = 8 << 20, 8_192
 BYTE, ROW = "@", ":"
 
 
-def document_batch(file: InputFile, places: Any, texts: Any, ids: Any, fields: Mapping[str, Any]) -> pa.RecordBatch:
+def document_batch(
+    file: InputFile, places: Sequence[int] | Ints, texts: pa.Array, ids: pa.Array, fields: Mapping[str, pa.Array]
+) -> pa.RecordBatch:
     """A batch of one file's documents; `ids` and `fields` are string arrays, `texts` large strings.
 
     The column `row`, by which stores and accounts know a document's place, is a byte in text and JSONL.
@@ -38,7 +43,7 @@ def document_batch(file: InputFile, places: Any, texts: Any, ids: Any, fields: M
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
-def place_ids(file: InputFile, mark: str, places: Any) -> Any:
+def place_ids(file: InputFile, mark: str, places: Sequence[int] | Ints) -> pa.Array:
     """Ids for documents that bring none: `web/part.jsonl@1842` for what begins at byte 1,842."""
     import pyarrow as pa
     import pyarrow.compute as pc

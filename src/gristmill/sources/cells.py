@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Sizes = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 
-def is_text(kind: Any) -> bool:
+def is_text(kind: pa.DataType) -> bool:
     """Whether a column of this type holds text."""
     from pyarrow import types
 
@@ -27,7 +31,7 @@ def is_text(kind: Any) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
-def spellable(kind: Any) -> bool:
+def spellable(kind: pa.DataType) -> bool:
     """Whether values of this type can be text."""
     import pyarrow as pa
 
@@ -41,7 +45,7 @@ def spellable(kind: Any) -> bool:
     return True
 
 
-def _plain(kind: Any) -> Any:
+def _plain(kind: pa.DataType) -> pa.DataType:
     """A type without the wrappings that say how values are stored or what they mean."""
     import pyarrow as pa
 
@@ -54,11 +58,11 @@ def _plain(kind: Any) -> Any:
 class Cells:
     """The values of a column, checked in full; `text` says whether they should be text."""
 
-    values: Any
+    values: pa.Array
     text: bool
 
     @classmethod
-    def of(cls, column: Any) -> Cells:
+    def of(cls, column: pa.Array) -> Cells:
         """Check a column: its offsets, views, indices and UTF-8. If UTF-8 alone is wrong, its bytes are kept."""
         import pyarrow as pa
 
@@ -86,12 +90,12 @@ class Cells:
         """How many bytes each value takes, where a dictionary or views would repeat them."""
         return _sizes(self.values)
 
-    def strings(self) -> tuple[Any, Mask]:
+    def strings(self) -> tuple[pa.Array, Mask]:
         """The values as large strings, and which of them should be text but are no UTF-8: these are null."""
         return _strings(self.values, self.text)
 
 
-def _bytes_of(column: Any) -> Any:
+def _bytes_of(column: pa.Array) -> pa.Array:
     """Strings as the bytes that they are; nothing is copied, and nothing is looked at."""
     import pyarrow as pa
 
@@ -101,7 +105,7 @@ def _bytes_of(column: Any) -> Any:
     return column.view(kinds[column.type])
 
 
-def _sizes(column: Any) -> Sizes:
+def _sizes(column: pa.Array) -> Sizes:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -120,7 +124,7 @@ def _sizes(column: Any) -> Sizes:
     return np.full(len(column), column.nbytes // max(len(column), 1), np.int64)
 
 
-def _strings(column: Any, text: bool) -> tuple[Any, Mask]:
+def _strings(column: pa.Array, text: bool) -> tuple[pa.Array, Mask]:
     import pyarrow as pa
 
     kind = column.type
@@ -137,7 +141,7 @@ def _strings(column: Any, text: bool) -> tuple[Any, Mask]:
     return _spelt(column), np.zeros(len(column), np.bool_)
 
 
-def _is_bytes(kind: Any) -> bool:
+def _is_bytes(kind: pa.DataType) -> bool:
     from pyarrow import types
 
     return bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind))
@@ -155,7 +159,7 @@ def _text(value: bytes, wrong: bool) -> str:
     return value.hex() if wrong else value.decode("utf-8")
 
 
-def _spelt(column: Any) -> Any:
+def _spelt(column: pa.Array) -> pa.Array:
     """Values that are no bytes of any length, as large strings."""
     import pyarrow as pa
 
@@ -163,7 +167,7 @@ def _spelt(column: Any) -> Any:
     if is_text(kind):
         return column.cast(pa.large_string())
     if pa.types.is_fixed_size_binary(kind):
-        spell: Any = bytes.hex
+        spell: Callable[..., str] = bytes.hex
     elif pa.types.is_floating(kind):
         spell = functools.partial(_decimal, width=np.dtype(f"f{kind.bit_width // 8}").type)
     elif pa.types.is_nested(kind):
@@ -173,14 +177,14 @@ def _spelt(column: Any) -> Any:
     return pa.array([None if value is None else spell(value) for value in column.to_pylist()], pa.large_string())
 
 
-def _decimal(value: Any, width: Any) -> str:
+def _decimal(value: float, width: type[np.floating]) -> str:
     """The shortest decimal that means this number in its own width."""
     return json.dumps(float(str(width(value))))
 
 
-def _compact(value: Any) -> str:
+def _compact(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_other)
 
 
-def _other(value: Any) -> str:
+def _other(value: object) -> str:
     return value.hex() if isinstance(value, bytes) else str(value)

@@ -10,7 +10,7 @@ import contextlib
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -90,7 +90,7 @@ def _path(schema: pa.Schema, name: str, part: Part) -> Path | None:
     return None
 
 
-def _type_at(schema: pa.Schema, path: Path) -> Any:
+def _type_at(schema: pa.Schema, path: Path) -> pa.DataType:
     """The type of what lies at a path, None if there is nothing; a ValueError if there are several such."""
     import pyarrow as pa
 
@@ -165,7 +165,7 @@ class _Rows:
         fields = {name: _field(given.get(name), len(rows)) for name in self.format.fields}
         return document_batch(self.part.file, rows, _aligned(given[self.format.text]), ids, fields)
 
-    def _good(self, short: Mask, made: Mapping[str, Any], mishaps: Mishaps) -> Mask:
+    def _good(self, short: Mask, made: Mapping[str, pa.Array], mishaps: Mishaps) -> Mask:
         """Which of the rows that are short enough are documents; all others are reported, in their order."""
         texts, _ = made[self.format.text]
         if short.all() and not texts.null_count and not any(bad.any() for _, bad in made.values()):
@@ -185,13 +185,13 @@ class _Rows:
         return np.asarray(why[short] == None)  # noqa: E711
 
 
-def _field(strings: Any, count: int) -> Any:
+def _field(strings: pa.Array | None, count: int) -> pa.Array:
     import pyarrow as pa
 
     return pa.nulls(count, pa.string()) if strings is None else strings.cast(pa.string())
 
 
-def _aligned(texts: Any) -> Any:
+def _aligned(texts: pa.Array) -> pa.Array:
     """Texts whose offsets lie where compiled code can read them, which those of a damaged file may not."""
     import pyarrow as pa
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,13 +39,13 @@ class ScannedBlock:
         """Where the lines begin that were read."""
         return np.compress(self.states == READ, self.lines[:-1])
 
-    def columns(self) -> Iterator[Any]:
+    def columns(self) -> Iterator[pa.Array]:
         """For each wanted key a large string column of the lines that were read; null where a line has no value."""
         rows = np.flatnonzero(self.states == READ)
         for key in range(self.kinds.shape[1]):
             yield self._column(self.begins[rows, key], self.ends[rows, key], self.kinds[rows, key])
 
-    def _column(self, begins: Ints, ends: Ints, kinds: Codes) -> Any:
+    def _column(self, begins: Ints, ends: Ints, kinds: Codes) -> pa.Array:
         there = kinds != ABSENT
         out = np.empty(int((ends - begins)[there].sum()) + _SLACK, np.uint8)
         offsets = np.empty(len(begins) + 1, np.int64)

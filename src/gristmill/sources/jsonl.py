@@ -9,13 +9,13 @@ from __future__ import annotations
 import codecs
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gristmill.core.errors import SourceError
 from gristmill.sources.base import Format, InputFile, Mishaps, Part
-from gristmill.sources.batches import BYTE, document_batch, place_ids
+from gristmill.sources.batches import BYTE, Ints, document_batch, place_ids
 from gristmill.sources.lines import cut_bytes, open_text, text_blocks, too_long, where
 
 if TYPE_CHECKING:
@@ -105,7 +105,9 @@ def _second_look(
         yield _batch(part, format, [place for place, _ in taken], ids, texts, fields)
 
 
-def _batch(part: Part, format: Format, places: Any, ids: Any, texts: Any, fields: list[Any]) -> pa.RecordBatch:
+def _batch(
+    part: Part, format: Format, places: Sequence[int] | Ints, ids: pa.Array, texts: pa.Array, fields: list[pa.Array]
+) -> pa.RecordBatch:
     """Large string columns as a batch; documents without an id are named by their byte."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -134,7 +136,7 @@ class _Number:
     spelling: str
 
 
-def parse_json(data: bytes) -> Any:
+def parse_json(data: bytes) -> object:
     """A JSON value by Python's parser, its numbers as they are spelt."""
     if len(data) > _MOST_VALUES and data.count(b",") > _MOST_VALUES:
         raise ValueError(f"more than {_MOST_VALUES:,} values")
@@ -146,7 +148,7 @@ def parse_line(line: bytes, format: Format, where: str) -> Values:
     return parse_object(_parsed(line, where), format, where)
 
 
-def parse_object(value: Any, format: Format, where: str) -> Values:
+def parse_object(value: object, format: Format, where: str) -> Values:
     """Id, text and carried fields of a JSON value."""
     text = _string(_text(value, format.text, where), f"text of {where}")
     given = value_at(value, format.id)
@@ -159,16 +161,16 @@ def parse_object(value: Any, format: Format, where: str) -> Values:
     ]
 
 
-def value_at(value: Any, key: str) -> Any:
+def value_at(value: object, key: str) -> object:
     """The value under a key, or under a path of keys with dots between them; None if there is none."""
-    if key in value:
+    if isinstance(value, dict) and key in value:
         return value[key]
     for step in key.split("."):
         value = value.get(step) if isinstance(value, dict) else None
     return value
 
 
-def _spelt(value: Any, what: str) -> str | None:
+def _spelt(value: object, what: str) -> str | None:
     """A value as text: strings and numbers as they are, all else as compact JSON; null is null."""
     if value is None:
         return None
@@ -179,7 +181,7 @@ def _spelt(value: Any, what: str) -> str | None:
     return _string(value, what)
 
 
-def _compact(value: Any, what: str) -> str:
+def _compact(value: object, what: str) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_number)
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, a thousand brackets
@@ -192,7 +194,7 @@ def _number(value: _Number) -> int | float:
     return int(value.spelling) if value.spelling.lstrip("-").isdigit() else float(value.spelling)
 
 
-def _parsed(line: bytes, where: str) -> Any:
+def _parsed(line: bytes, where: str) -> object:
     try:
         codecs.utf_8_decode(line, "strict", True)  # json would take UTF-16
         return parse_json(line)
@@ -208,7 +210,7 @@ def _parsed(line: bytes, where: str) -> Any:
         ) from error
 
 
-def _text(value: Any, key: str, where: str) -> str:
+def _text(value: object, key: str, where: str) -> str:
     if not isinstance(value, dict):
         raise SourceError(f"{where} is no JSON object with a text under {key!r} but {_kind(value)}.")
     text = value_at(value, key)
@@ -223,18 +225,18 @@ def _text(value: Any, key: str, where: str) -> str:
     return text
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     try:
         return value.spelling if isinstance(value, _Number) else json.dumps(value, default=_number)
     except (ValueError, RecursionError):
         return _kind(value)
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     return "a number" if isinstance(value, _Number) else type(value).__name__
 
 
-def _some_keys(value: dict[str, Any]) -> str:
+def _some_keys(value: dict[str, object]) -> str:
     """A few of an object's keys, for a message."""
     shown = [repr(key[:40]) for key in itertools.islice(value, 10)] or ["no keys"]
     return ", ".join(shown) + (f" and {len(value) - 10:,} more" if len(value) > 10 else "")

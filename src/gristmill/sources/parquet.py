@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gristmill.sources.base import Format, InputFile, Mishaps, Part, parts_from
 from gristmill.sources.batches import BATCH_BYTES
@@ -14,6 +14,7 @@ from gristmill.sources.streams import packing_of, seekable
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 # Rows a look: what is read at once is looked at together, up to about 8 MiB.
 _ROWS = 1_024
@@ -31,7 +32,7 @@ def cut_row_groups(file: InputFile, format: Format, size: int, unit_bytes: int) 
     return parts_from(file, run_edges(sizes, unit_bytes), size)
 
 
-def _chunks(parquet: Any, group: int, columns: list[int]) -> list[Any]:
+def _chunks(parquet: pq.ParquetFile, group: int, columns: list[int]) -> list[pq.ColumnChunkMetaData]:
     """What the footer tells of columns in a row group.
 
     Reading no rows of them first makes damage an error: to ask for a damaged one at once would end the process.
@@ -57,11 +58,13 @@ def read_parquet(part: Part, format: Format, mishaps: Mishaps) -> Iterator[pa.Re
                 raise ValueError(f"row group {group:,} has {row - end:+,} rows")
 
 
-def _rows(parquet: Any, group: int) -> int:
+def _rows(parquet: pq.ParquetFile, group: int) -> int:
     return int(parquet.metadata.row_group(group).num_rows)
 
 
-def _read_group(parquet: Any, source: Any, group: int, names: list[str], file: InputFile) -> Iterator[pa.RecordBatch]:
+def _read_group(
+    parquet: pq.ParquetFile, source: pa.NativeFile, group: int, names: list[str], file: InputFile
+) -> Iterator[pa.RecordBatch]:
     """The rows of a row group, so many at once as can be held."""
     paths = [parquet.schema.column(i).path for i in range(len(parquet.schema))]
     columns = [i for i, path in enumerate(paths) if any(f"{path}.".startswith(f"{name}.") for name in names)]
@@ -86,7 +89,7 @@ def _gathered(tables: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 @contextlib.contextmanager
-def _opened(file: InputFile) -> Iterator[tuple[Any, Any]]:
+def _opened(file: InputFile) -> Iterator[tuple[pq.ParquetFile, pa.NativeFile]]:
     """The file for Arrow, and its bytes."""
     import pyarrow.parquet as pq
 

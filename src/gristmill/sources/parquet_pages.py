@@ -8,12 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from gristmill.core.errors import SourceError
 from gristmill.sources.base import InputFile
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+Ints = npt.NDArray[np.int64]
+# The fields of a header by number: whole numbers, flags and further fields.
+Fields = dict[int, object]
 
 # What the rows that are read at once may take, beside the largest page, which is always read whole.
 _MOST_BYTES = 64 << 20
@@ -32,13 +41,15 @@ class _Page:
     values: int
 
 
-def rows_at_once(source: Any, chunks: Sequence[Any], rows: int, file: InputFile, most: int) -> int:
+def rows_at_once(
+    source: pa.NativeFile, chunks: Sequence[pq.ColumnChunkMetaData], rows: int, file: InputFile, most: int
+) -> int:
     """Rows, `most` or fewer, that can be held for each of a row group's columns, which has `rows` in all."""
     return min([most, *(_rows(_checked(source, chunk, file), chunk.num_values / max(rows, 1), most)
                         for chunk in chunks)])  # fmt: skip
 
 
-def _checked(source: Any, chunk: Any, file: InputFile) -> list[_Page]:
+def _checked(source: pa.NativeFile, chunk: pq.ColumnChunkMetaData, file: InputFile) -> list[_Page]:
     """The pages of a column, if each can be held."""
     pages = list(_pages(source, chunk))
     largest = max((page.unpacked for page in pages), default=0)
@@ -64,13 +75,13 @@ def _rows(pages: Sequence[_Page], values_a_row: float, most: int) -> int:
     return rows
 
 
-def _largest_run(ends: Any, sums: Any, rows: int) -> int:
+def _largest_run(ends: Ints, sums: Ints, rows: int) -> int:
     """The bytes of the pages that `rows` values from the last one of any page on may lie in."""
     last = np.minimum(np.searchsorted(ends, ends - 1 + rows), len(ends) - 1)
     return int((sums[last + 1] - sums[:-1]).max(initial=0))
 
 
-def _pages(source: Any, chunk: Any) -> Iterator[_Page]:
+def _pages(source: pa.NativeFile, chunk: pq.ColumnChunkMetaData) -> Iterator[_Page]:
     at = chunk.data_page_offset
     if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < at:
         at = chunk.dictionary_page_offset
@@ -82,19 +93,19 @@ def _pages(source: Any, chunk: Any) -> Iterator[_Page]:
         at, left = at + size + _number(fields, _PACKED), left - page.values
 
 
-def _values(fields: dict[int, Any]) -> int:
+def _values(fields: Fields) -> int:
     inner = fields.get(_DATA) or fields.get(_DATA_2)
     return _number(inner, _NUM_VALUES) if isinstance(inner, dict) else 0
 
 
-def _number(fields: dict[int, Any], field: int) -> int:
+def _number(fields: Fields, field: int) -> int:
     value = fields.get(field)
     if type(value) is not int or value < 0:
         raise ValueError("a page's header has a wrong size")
     return value
 
 
-def _header(source: Any, at: int) -> tuple[dict[int, Any], int]:
+def _header(source: pa.NativeFile, at: int) -> tuple[Fields, int]:
     """The fields of the header at a byte of the file, and its size."""
     size = _HEADER_BYTES
     while True:
@@ -116,18 +127,18 @@ class _Compact:
     def __init__(self, data: bytes) -> None:
         self._data, self.at = data, 0
 
-    def struct(self, depth: int = 0) -> dict[int, Any]:
+    def struct(self, depth: int = 0) -> Fields:
         """The fields of a struct by number: whole numbers and structs; all else is passed over."""
         if depth > 8:
             raise ValueError("a page's header is nested too deep")
-        fields: dict[int, Any] = {}
+        fields: Fields = {}
         number = 0
         while head := self._byte():
             number = number + (head >> 4) if head >> 4 else self._signed()
             fields[number] = self._value(head & 15, depth)
         return fields
 
-    def _value(self, kind: int, depth: int) -> Any:
+    def _value(self, kind: int, depth: int) -> object:
         if kind in (1, 2):
             return kind == 1
         if kind in (4, 5, 6):
@@ -135,7 +146,8 @@ class _Compact:
         if kind == 12:
             return self.struct(depth + 1)
         if kind in (9, 10):
-            return self._list(depth)
+            self._list(depth)
+            return None
         if kind not in (3, 7, 8):
             raise ValueError(f"a page's header has a field of kind {kind}")
         self._skip(self._unsigned() if kind == 8 else {3: 1, 7: 8}[kind])

@@ -10,7 +10,7 @@ import codecs
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -195,7 +195,7 @@ def _batch(part: Part, format: Format, spans: _Spans, chosen: Ints) -> pa.Record
     return document_batch(part.file, places, texts, place_ids(part.file, BYTE, places), _nulls(format, len(places)))
 
 
-def _cut_out(block: bytes, begins: Ints, ends: Ints) -> Any:
+def _cut_out(block: bytes, begins: Ints, ends: Ints) -> pa.Array:
     """Stretches of a block as Arrow strings: of a column of stretches and gaps, without a copy, every second one."""
     import pyarrow as pa
 
@@ -206,7 +206,7 @@ def _cut_out(block: bytes, begins: Ints, ends: Ints) -> Any:
     return both.take(pa.array(np.arange(0, len(edges), 2)))
 
 
-def _nulls(format: Format, count: int) -> dict[str, Any]:
+def _nulls(format: Format, count: int) -> dict[str, pa.Array]:
     """Plain text has no fields to carry."""
     import pyarrow as pa
 

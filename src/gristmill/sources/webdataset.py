@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gristmill.core.errors import SourceError
 from gristmill.sources import base
@@ -115,7 +115,7 @@ def _values(members: _Members, format: Format, where: str) -> Values:
     return parse_object(beside, format, where)
 
 
-def _object(data: bytes | None, where: str) -> dict[str, Any]:
+def _object(data: bytes | None, where: str) -> dict[str, object]:
     if data is None:
         return {}
     try:

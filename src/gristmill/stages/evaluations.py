@@ -106,8 +106,8 @@ def _texts(record: Any, options: DecontaminateOptions) -> list[str]:
 def _records(data: bytes, suffix: str) -> Iterator[tuple[int, Any]]:
     """The records of a file, counted from 1: elements of a `.json` array, or lines that are not blank."""
     data = data.removeprefix(codecs.BOM_UTF8)
-    if suffix == _JSON and data.lstrip().startswith(b"["):
-        yield from enumerate(parse_json(data), 1)
+    if suffix == _JSON and isinstance(whole := parse_json(data) if data.lstrip().startswith(b"[") else None, list):
+        yield from enumerate(whole, 1)
         return
     for number, line in enumerate(data.splitlines(), 1):
         if line.strip():

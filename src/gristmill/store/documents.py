@@ -1,11 +1,11 @@
-"""The documents' names: read from `.docs.parquet` by row group, found by `.ids` without a scan."""
+"""Documents, and their names: read from `.docs.parquet` by row group, found by `.ids` without a scan."""
 
 from __future__ import annotations
 
 import functools
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, Literal
 
@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from gristmill.core.errors import StoreError
 from gristmill.core.hashing import hash_ids
+from gristmill.core.html import counted
 from gristmill.places.base import read_at
 from gristmill.places.door import place_at
 from gristmill.store.blocks import BLOCKS_SUFFIX, Sums, head_bytes, read_checked, read_head
@@ -24,6 +25,25 @@ from gristmill.store.table import offsets
 
 Hashes = npt.NDArray[Any]
 _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
+
+
+@dataclass(frozen=True)
+class Document:
+    """One document: `tokens` as they lie in the store, EOS included."""
+
+    id: str
+    source: str
+    tokens: npt.NDArray[np.generic]
+    record: dict[str, Any]
+    _decoder: Callable[..., str]
+
+    def __repr__(self) -> str:
+        return f"Document({self.id!r} of {self.source!r}: {counted(len(self.tokens), 'token')})"
+
+    @property
+    def text(self) -> str:
+        """The decoded text, without EOS."""
+        return self._decoder(self.tokens)
 
 
 class NamedDocuments:

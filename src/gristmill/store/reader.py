@@ -27,7 +27,7 @@ from gristmill.core.html import counted, html_table
 from gristmill.core.locks import Lock
 from gristmill.places.door import place_at
 from gristmill.store.blocks import BLOCKS_SUFFIX, Sums, check_blocks, read_checked
-from gristmill.store.documents import NamedDocuments, NumberedDocuments
+from gristmill.store.documents import Document, NamedDocuments, NumberedDocuments
 from gristmill.store.files import Files, Ints, sampled_checksum
 from gristmill.store.idx import Idx, read_header
 from gristmill.store.index import PackIndex, open_pack_index
@@ -39,25 +39,6 @@ if TYPE_CHECKING:
     from gristmill.store.frames import Frames
 
 _OPEN_INDICES = 64
-
-
-@dataclass(frozen=True)
-class Document:
-    """One document: `tokens` as they lie in the store, EOS included."""
-
-    id: str
-    source: str
-    tokens: npt.NDArray[np.generic]
-    record: dict[str, Any]
-    _decoder: Any
-
-    def __repr__(self) -> str:
-        return f"Document({self.id!r} of {self.source!r}: {counted(len(self.tokens), 'token')})"
-
-    @property
-    def text(self) -> str:
-        """The decoded text, without EOS."""
-        return str(self._decoder(self.tokens))
 
 
 @dataclass(frozen=True)
