@@ -1,0 +1,41 @@
+"""Documents as rows: numbered when they come, hashed when they go."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from gristmill.core.hashing import hash64
+from gristmill.curate.digests import content_hashes, text_digests
+from gristmill.curate.ledger import Ledger
+from gristmill.curate.rows import passed, start_documents
+
+BATCH = pa.record_batch(
+    {"id": ["a", "b"], "text": pa.array(["one", "three"], pa.large_string()), "url": pa.array([None, "u"], pa.string())}
+)
+
+
+def test_documents_are_numbered_from_the_first_and_bear_no_mark() -> None:
+    batch = start_documents(BATCH, 1 << 32).batch
+    assert batch.column("doc").to_pylist() == [1 << 32, (1 << 32) + 1]
+    assert batch.column("edits").to_pylist() == [0, 0]
+
+
+def test_rows_carry_what_came_in_and_the_size_and_hashes_of_the_text_as_it_is_now() -> None:
+    documents = start_documents(BATCH, 0)
+    kept = passed(documents.with_text(np.frombuffer(b"onethree!", np.uint8), np.array([0, 3, 9])), Ledger()).kept
+    assert kept.column("url").to_pylist() == [None, "u"]
+    assert kept.column("bytes").to_pylist() == [3, 6]
+    assert kept.column("id_hash").to_numpy().view(np.uint64).tolist() == [hash64("a"), hash64("b")]
+    now = start_documents(
+        pa.record_batch({"id": ["a", "b"], "text": pa.array(["one", "three!"], pa.large_string())}), 0
+    )
+    assert kept.column("content_hash").to_numpy().tolist() == content_hashes(now).tolist()
+    halves = [kept.column(name).to_numpy().tolist() for name in ("hash_hi", "hash_lo")]
+    assert halves == [half.tolist() for half in text_digests(now)]
+
+
+def test_hashes_that_a_batch_already_has_are_made_anew() -> None:
+    once = passed(start_documents(BATCH, 0), Ledger()).kept
+    again = passed(start_documents(once.drop_columns(["doc", "edits"]), 0), Ledger()).kept
+    assert again.select(once.schema.names) == once
