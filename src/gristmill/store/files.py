@@ -21,7 +21,7 @@ from gristmill.store.format import beside
 Ints = npt.NDArray[np.int64]
 
 # A foreign file is known by its size and 64 fixed blocks of 4 KiB: reading it all would cost hours at a terabyte.
-_SAMPLE_BLOCKS, _SAMPLE_BYTES = 64, 4096
+_SAMPLE_BLOCKS, SAMPLE_BYTES = 64, 4096
 
 
 class FileRow(NamedTuple):
@@ -136,11 +136,19 @@ def joined(parts: Sequence[Files]) -> Files:
 
 def sampled_checksum(path: Path) -> str:
     """What identifies a foreign file: xxh3 of its size and of 64 evenly spread blocks of 4 KiB."""
+    size, blocks = spread_blocks(path)
+    return f"{hash64(size.to_bytes(8, 'little') + b''.join(block for _, block in blocks)):016x}"
+
+
+def spread_blocks(path: Path, multiple: int = 1) -> tuple[int, list[tuple[int, bytes]]]:
+    """A file's size, and place and bytes of 64 blocks of 4 KiB that begin at multiples of `multiple`, evenly spread.
+
+    In a small file, which is read at once, they overlap or are the same.
+    """
     with place_at(path).open(buffered=False) as file:
         size = file.seek(0, os.SEEK_END)
-        starts = [max(size - _SAMPLE_BYTES, 0) * i // (_SAMPLE_BLOCKS - 1) for i in range(_SAMPLE_BLOCKS)]
-        whole = size <= _SAMPLE_BLOCKS * _SAMPLE_BYTES
+        last = -(-max(size - SAMPLE_BYTES, 0) // multiple) * multiple
+        starts = [last * i // (_SAMPLE_BLOCKS - 1) // multiple * multiple for i in range(_SAMPLE_BLOCKS)]
+        whole = size <= _SAMPLE_BLOCKS * SAMPLE_BYTES
         data = read_at(file, 0, size) if whole else b""
-        blocks = [data[at : at + _SAMPLE_BYTES] if whole else read_at(file, at, _SAMPLE_BYTES) for at in starts]
-    parts = [size.to_bytes(8, "little"), *blocks]
-    return f"{hash64(b''.join(parts)):016x}"
+        return size, [(at, data[at : at + SAMPLE_BYTES] if whole else read_at(file, at, SAMPLE_BYTES)) for at in starts]
