@@ -33,7 +33,7 @@ from gristmill.core.errors import ConfigError, StateError, did_you_mean
 from gristmill.core.values import fits
 from gristmill.order.options import PlanOptions, check_positive
 from gristmill.order.plan import Plan
-from gristmill.places.door import as_path
+from gristmill.places.door import as_path, place_at
 from gristmill.store.format import dtype_for
 from gristmill.store.manifest import MANIFEST, SPLITS, read_manifest
 from gristmill.store.opening import open_store
@@ -175,14 +175,14 @@ class GPTDataLoader:
 
 def _open_split(folder: Path, split: str) -> Store | None:
     """A split of a store or of raw shards, or nanoGPT's file of that name; None where it has no tokens."""
-    has_splits = (folder / MANIFEST).exists() or (folder / METADATA).exists()
+    has_splits = place_at(folder / MANIFEST).exists() or place_at(folder / METADATA).exists()
     store = open_store(folder / (split if has_splits else f"{split}.bin"))
     return store if store.num_tokens else None
 
 
 def _made_by(folder: Path) -> tuple[str | None, str | None]:
     """(name, fingerprint) of the tokenizer of a store or of raw shards; a name of None where the folder has none."""
-    if (folder / MANIFEST).exists():
+    if place_at(folder / MANIFEST).exists():
         made_by = read_manifest(folder)["tokenizer"]
         return made_by["name"], made_by["fingerprint"]
     state = read_tokenizer_state(folder)

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from gristmill.core.errors import ConfigError, StoreError, did_you_mean
 from gristmill.core.hashing import GOLDEN
+from gristmill.places.door import place_at
 from gristmill.stages.account import DROPPED
 
 KEYS = ("rule", "reason", "source")
@@ -86,18 +87,18 @@ def dropped_documents(store: Path, doc_id: str) -> list[DroppedRow]:
     if path is None:
         return []
     with _opened(path):
-        return list(pq.read_table(path, filters=[("id", "==", doc_id)]).to_pylist())
+        return list(pq.read_table(place_at(path).arrow(), filters=[("id", "==", doc_id)]).to_pylist())
 
 
 def _place(store: Path) -> Path | None:
-    return next((path for path in (store / DROPPED, store.parent / DROPPED) if path.exists()), None)
+    return next((path for path in (store / DROPPED, store.parent / DROPPED) if place_at(path).exists()), None)
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[pq.ParquetFile]:
     """The file; whatever a damaged one leads to is one error."""
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(place_at(path).arrow()) as file:
             yield file
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise StoreError(f"{path} cannot be read ({error}): restore it, or make the store again.") from error

@@ -1,6 +1,5 @@
 """What a place for bytes can do. `local.py` is one; another (object storage, say) is one more file like it.
 
-place_at("data/corpus/manifest.json").read()
 What a remote place needs has shaped this: sizes come for many files in one call, so that a listing can give them;
 a map is bytes in memory, wherever they were fetched from; nothing is written in place.
 """
@@ -42,24 +41,16 @@ class Place(Protocol):
 
     # Looking.
 
-    def exists(self) -> bool:
-        """Whether there is anything."""
-
+    def exists(self) -> bool: ...
+    def is_folder(self) -> bool: ...
+    def is_link(self) -> bool: ...
     def is_file(self, *, links: bool = True) -> bool:
         """Whether it is a file, by itself or through links; without `links`, by itself alone."""
-
-    def is_folder(self) -> bool:
-        """Whether it is a folder, by itself or through links."""
-
-    def is_link(self) -> bool:
-        """Whether it is only a name for something elsewhere."""
 
     def real(self) -> str:
         """Its one full name, whatever links lead here."""
 
-    def size(self) -> int:
-        """The bytes of a file."""
-
+    def size(self) -> int: ...
     @classmethod
     def sizes(cls, paths: Iterable[str]) -> Iterator[int]:
         """The bytes of many files, in order; where asking costs a request, by listing their folders."""
@@ -128,9 +119,7 @@ class Place(Protocol):
     def link(self, source: str) -> None:
         """Be the same bytes as the file `source`, without a copy of them where that can be."""
 
-    def make_folder(self) -> None:
-        """Be a folder, with all above it."""
-
+    def make_folder(self) -> None: ...
     def remove(self) -> None:
         """Be no file any more, if it was one."""
 

@@ -53,23 +53,14 @@ def resident(address: int) -> bool:
 
 def view(address: int, dtype: str, count: int) -> npt.NDArray[Any]:
     """A numpy array over mapped bytes. The caller keeps the map alive for as long as the array is used."""
-    return _over(_buffer(address, np.dtype(dtype).itemsize * count), dtype, count)
+    buffer = (ctypes.c_char * (np.dtype(dtype).itemsize * count)).from_address(address)
+    array: npt.NDArray[Any] = np.frombuffer(memoryview(buffer), dtype=dtype, count=count)
+    array.flags.writeable = False
+    return array
 
 
 def owned_view(address: int, size: int) -> Bytes:
     """The bytes of a map as an array that gives it back once nobody holds the array or a slice of it."""
-    if not size:
-        return np.empty(0, np.uint8)
-    buffer = _buffer(address, size)
-    weakref.finalize(buffer, unmap, address, size).atexit = False
-    return _over(buffer, "u1", size)
-
-
-def _buffer(address: int, size: int) -> Any:
-    return (ctypes.c_char * size).from_address(address)
-
-
-def _over(buffer: Any, dtype: str, count: int) -> npt.NDArray[Any]:
-    array: npt.NDArray[Any] = np.frombuffer(memoryview(buffer), dtype=dtype, count=count)
-    array.flags.writeable = False
+    array = view(address, "u1", size)
+    weakref.finalize(array.base.obj, unmap, address, size).atexit = False  # type: ignore[union-attr]
     return array

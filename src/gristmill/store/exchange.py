@@ -12,7 +12,7 @@ from gristmill.core.arguments import as_flag
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.places.door import as_path, as_paths, place_at
 from gristmill.store.folder import StoreFolder
-from gristmill.store.manifest import FUNNEL_COUNTS, MANIFEST, SPLITS, FunnelRow, Manifest, ShardEntry, load_manifest
+from gristmill.store.manifest import FUNNEL_COUNTS, SPLITS, FunnelRow, Manifest, ShardEntry, find_store, load_manifest
 from gristmill.store.opening import TOKENIZER, PathLike
 
 
@@ -30,10 +30,8 @@ def link(source: PathLike, target: Path) -> None:
 def store_splits(path: PathLike) -> tuple[Path, tuple[str, ...]]:
     """The root of a store and the splits that `path` means: both for the root itself, else the one."""
     whole = Path(os.path.abspath(place_at(path).path))
-    if place_at(whole / MANIFEST).exists():
-        return whole, SPLITS
-    if whole.name in SPLITS and place_at(whole.parent / MANIFEST).exists():
-        return whole.parent, (whole.name,)
+    if found := find_store(whole):
+        return found
     raise ConfigError(f"{path} is no store made by Gristmill: give its folder; foreign files are imported first.")
 
 

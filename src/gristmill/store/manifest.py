@@ -150,6 +150,14 @@ def _row(shard: ShardEntry) -> dict[str, object]:
     return {name: value for name, value in vars(shard).items() if value or name not in _OPTIONAL}
 
 
+def find_store(path: Path) -> tuple[Path, tuple[str, ...]] | None:
+    """The root of a store and the splits that a folder means: all for the root itself, the one for a split's folder."""
+    if place_at(path / MANIFEST).exists():
+        return path, SPLITS
+    named = path.name in SPLITS and place_at(path.parent / MANIFEST).exists()
+    return (path.parent, (path.name,)) if named else None
+
+
 def read_manifest(root: Path) -> Values:
     """The manifest's values: version, sum and kinds are checked, and that its shards lie where they may."""
     values = _read(root)

@@ -29,7 +29,7 @@ from gristmill.store.format import (
     write_ids,
 )
 from gristmill.store.index import PackFile
-from gristmill.store.manifest import MANIFEST, SPLITS, Manifest, ShardEntry, load_manifest
+from gristmill.store.manifest import MANIFEST, SPLITS, Manifest, ShardEntry, find_store, load_manifest
 from gristmill.store.reader import Store, StoreFacts
 from gristmill.store.sums import LISTED, SUMS, Listing, check_listed, file_checksum, read_sums
 from gristmill.store.writer import checksum, rows_checksum
@@ -160,10 +160,8 @@ def _check_sealed(path: Path, summed: bool) -> None:
 def _target(path: Path) -> tuple[Path, tuple[str, ...]]:
     if not place_at(path).exists():
         raise ConfigError(f"{path} does not exist.")
-    if place_at(path / MANIFEST).exists():
-        return path, SPLITS
-    if path.name in SPLITS and place_at(path.parent / MANIFEST).exists():
-        return path.parent, (path.name,)
+    if found := find_store(path):
+        return found
     raise StoreError(f"{path} holds no {MANIFEST}: only a store made by Gristmill can be verified.")
 
 
