@@ -62,7 +62,10 @@ class Place(Protocol):
         """What a folder holds, sorted; nothing where there is none."""
 
     def walk(self, *, links: bool) -> Iterator[tuple[str, list[str]]]:
-        """A folder and those below it, through links too if asked, each once, with its files; nothing hidden."""
+        """A folder and those below it with the names in each, nothing that is hidden.
+
+        With `links` they are followed, each folder is visited once, and the names are those of files alone.
+        """
 
     def matching(self) -> list[str]:
         """The files that this address matches as a pattern, sorted; itself if it is one."""

@@ -76,8 +76,8 @@ class Local(Place):
         for here, folders, names in os.walk(self.path, onerror=_raise, followlinks=links):
             real = os.path.realpath(here)
             folders[:] = sorted(name for name in folders if not name.startswith(".") and real not in seen)
-            if real not in seen:
-                yield here, sorted(name for name in names if not name.startswith("."))
+            shown = sorted(name for name in names if not name.startswith(".") and real not in seen)
+            yield here, [name for name in shown if not links or Local(os.path.join(here, name)).is_file()]
             seen.add(real)
 
     def matching(self) -> list[str]:

@@ -214,7 +214,7 @@ def _below(folder: Place) -> list[str]:
         files = [os.path.join(here, name) for here, names in walked for name in _data_files(names)]
     except OSError as error:
         raise SourceError(f"The folder {error.filename} cannot be listed ({error.strerror}).") from error
-    return sorted((path for path in files if place_at(path).is_file()), key=Path)
+    return sorted(files, key=Path)
 
 
 def _data_files(names: list[str]) -> list[str]:
