@@ -30,13 +30,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gristmill.core.progress import Quiet
-from gristmill.curate.dedup.duplicates import near_duplicates
-from gristmill.curate.dedup.exact import exact_duplicates
-from gristmill.curate.dedup.near import Near, sign
-from gristmill.curate.dedup.units import NearUnit
+from gristmill.curate.dedup.exact import equal_documents
+from gristmill.curate.dedup.near import Near
 from gristmill.curate.digests import text_digests
 from gristmill.curate.documents import Documents
 from gristmill.engine.local import LocalEngine
+from gristmill.stages.near import NearSearch
+from gristmill.stages.sign import SignJob
+from gristmill.stages.work import Query, Table, Workshop
 
 Numbers = np.ndarray[Any, Any]
 
@@ -88,8 +89,8 @@ class Unit:
     folder: Path
 
     @property
-    def near(self) -> NearUnit:
-        return NearUnit(self.number, self._file("signatures"), self._file("texts"))
+    def texts(self) -> Path:
+        return self._file("texts")
 
     @property
     def hashes(self) -> Path:
@@ -103,7 +104,7 @@ def make(unit: Unit) -> None:
     """Write the texts of a unit."""
     schema = pa.schema([("doc", pa.int64()), ("id", pa.string()), ("source", pa.string()), ("text", pa.large_string())])
     first = unit.number * DOCUMENTS_PER_UNIT
-    with pq.ParquetWriter(unit.near.texts, schema, compression="zstd") as writer:
+    with pq.ParquetWriter(unit.texts, schema, compression="zstd") as writer:
         for begin in range(0, unit.documents, BATCH):
             rows = range(begin, min(begin + BATCH, unit.documents))
             columns = [
@@ -123,15 +124,13 @@ def hashed(documents: Documents) -> pa.RecordBatch:
 
 
 def narrow(unit: Unit) -> int:
-    """Hash and sign a unit's documents, as the narrow pass of a run does; returns the bytes of text."""
-    hashes, signatures, size = [], [], 0
-    for batch in pq.ParquetFile(unit.near.texts).iter_batches(BATCH):
+    """Hash a unit's documents, as the narrow pass of a run does; returns the bytes of text."""
+    hashes, size = [], 0
+    for batch in pq.ParquetFile(unit.texts).iter_batches(BATCH):
         documents = Documents(batch)
         hashes.append(hashed(documents))
-        signatures.append(sign(batch, Near(), {}))
         size += int(documents.offsets[-1] - documents.offsets[0])
     pq.write_table(pa.Table.from_batches(hashes), unit.hashes, compression="none")
-    pq.write_table(pa.Table.from_batches(signatures), unit.near.signatures, compression="none", use_dictionary=False)
     return size
 
 
@@ -181,17 +180,21 @@ def measure(documents: int, memory: int, workers: int, folder: Path) -> dict[str
     sizes = [min(DOCUMENTS_PER_UNIT, documents - begin) for begin in range(0, documents, DOCUMENTS_PER_UNIT)]
     units = [Unit(i, size, folder) for i, size in enumerate(sizes)]
     engine = LocalEngine(workers, int(memory * SHARED_MEMORY), folder / "scratch")
-    account = Account()
+    work, account = Workshop(engine, folder, Quiet()), Account()
     try:
         with account.stage("make"):
-            list(engine.map(make, [unit for unit in units if not unit.near.texts.exists()]))
+            list(engine.map(make, [unit for unit in units if not unit.texts.exists()]))
         with account.stage("narrow"):
             size = sum(engine.map(narrow, units))
         with account.stage("exact"):
-            exact_duplicates(engine, [unit.hashes for unit in units], [], folder / "exact.parquet")
+            hashes = Table(tuple(unit.hashes for unit in units), "hashes")
+            exact = work.ask(Query("exact", equal_documents(dropped=False), {"documents": [hashes]}))
+        with account.stage("sign"):
+            jobs = [SignJob(texts=unit.texts, upstream="", dropped=(exact,), near=Near(), priorities={},
+                            number=unit.number, folder=folder / "sign") for unit in units]  # fmt: skip
+            search = NearSearch(work, Near(), jobs, work.complete(jobs, "signing"), (exact,))
         with account.stage("near"):
-            near = [unit.near for unit in units]
-            result = near_duplicates(engine, near, Near(), [folder / "exact.parquet"], folder / "near", Quiet())
+            near = search.evidence()
     finally:
         engine.close()
     peak = max(row["peak_megabytes"] for row in account.rows.values())
@@ -203,11 +206,10 @@ def measure(documents: int, memory: int, workers: int, folder: Path) -> dict[str
         "stages": account.rows,
         "peak_megabytes": peak,
         "within_memory": peak * 10**6 <= memory,
-        "exact_dropped": pq.read_metadata(folder / "exact.parquet").num_rows,
-        "near_candidates": result.candidates,
-        "near_edges": result.edges,
-        "near_dropped": result.dropped,
-        "alarms": list(result.alarms),
+        "exact_dropped": exact.rows,
+        "near_candidates": search.candidates().rows,
+        "near_dropped": near.rows,
+        "alarms": search.alarms(),
     }
 
 

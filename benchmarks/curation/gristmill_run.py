@@ -35,14 +35,14 @@ STEPS = {
     "write between stages": ("stages/tables.py", "write"),
     "read between stages": ("stages/tables.py", "batches_of"),
     "ids that come twice": ("stages/pipeline.py", "check_ids"),
-    "exact duplicates": ("dedup/exact.py", "exact_duplicates"),
+    "exact duplicates": ("stages/pipeline.py", "_exact"),
     "MinHash signatures": ("dedup/near.py", "sign"),
-    "candidates": ("dedup/candidates.py", "candidates"),
-    "verify candidates": ("dedup/verify.py", "verified"),
+    "candidates": ("stages/near.py", "candidates"),
+    "verify candidates": ("stages/near.py", "edges"),
     "tokenise": ("tokenize/encode.py", "encode_batch"),
     "load the tokenizer": ("tokenize/tokenizer.py", "load_tokenizer"),
-    "write shards": ("stages/shards.py", "__call__"),
-    "account of drops": ("stages/account.py", "write_dropped"),
+    "write shards": ("stages/pipeline.py", "write"),
+    "account of drops": ("stages/pipeline.py", "write_account"),
 }
 _WORDS = "words (spaCy's)"
 _PARQUET = "parquet/core.py"

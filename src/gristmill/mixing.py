@@ -26,7 +26,7 @@ from gristmill.recipe import MixOptions, SourceOptions, as_recipe
 from gristmill.run import RunOptions, prepare
 from gristmill.sources.base import Mishaps, expand
 from gristmill.sources.units import cut_units, read_unit
-from gristmill.stages.order import shares
+from gristmill.stages.layout import shares
 from gristmill.store.manifest import Manifest
 
 # Files by name (a path, a folder or a pattern; a mapping adds options of a recipe's source), or documents in memory.

@@ -27,7 +27,7 @@ from gristmill.places.door import as_path, place_at, sizes
 from gristmill.recipe import Recipe, as_recipe
 from gristmill.sources.base import InputFile, expand
 from gristmill.sources.units import Unit, cut_units
-from gristmill.stages.work import WORK
+from gristmill.stages.work_folder import SPILL, WORK
 from gristmill.store.files import sampled_checksum
 from gristmill.store.folder import STORE_FILES, Making
 from gristmill.store.manifest import SPLITS, Manifest, ShardEntry
@@ -115,12 +115,12 @@ def _prepare(recipe: Recipe, overwrite: bool, progress: Progress, options: RunOp
     root = Path(recipe.out)
     folders = RunFolders.of(recipe, options.work, options.save_index)
     folders.look(overwrite)
-    check_ready(recipe, Path(options.work or root / WORK), options.save_index)
+    check_ready(recipe, options.save_index)
     progress.start("getting ready", 0)
     files = _inputs(root, recipe, progress)
     units = cut_units(files, {source.name: source.layout for source in recipe.sources})
     began = time.time()
-    with _opened(given, options, units, Path(options.work or root / WORK) / "spill") as engine:
+    with _opened(given, options, units, Path(options.work or root / WORK) / SPILL) as engine:
         engine.start(Curation(recipe.clean, tuple(recipe.filters)).warm)
         tokenizer = load_tokenizer(recipe.tokenizer, eos=recipe.eos)
         if tokenizer.note:
@@ -175,7 +175,7 @@ def _dry_run(recipe: Recipe, sample: int, progress: Progress, options: RunOption
     from gristmill.stages.sampling import sample_sources
     from gristmill.tokenize.tokenizer import load_tokenizer
 
-    check_ready(recipe, Path(options.work or Path(recipe.out) / WORK), options.save_index)
+    check_ready(recipe, options.save_index)
     progress.start("looking at a sample", 0)
     files = _inputs(Path(recipe.out), recipe, progress)
     units = cut_units(files, {source.name: source.layout for source in recipe.sources})
@@ -229,7 +229,7 @@ class _Preparation:
     def _check_not_empty(self, pipeline: Pipeline, splits: dict[str, list[ShardEntry]], files: list[InputFile]) -> None:
         funnel = pipeline.funnel
         if not any(splits.values()):
-            empty = f" ({len(funnel.empty):,} of them are empty)" if funnel.empty else ""
+            empty = f" ({funnel.empty:,} of them are empty)" if funnel.empty else ""
             unread = f", and {funnel.unreadable:,} could not be read" if funnel.unreadable else ""
             gone = f"; rules dropped {funnel.dropped:,} documents" if funnel.dropped else ""
             raise SourceError(

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import json
 import pydoc
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gristmill.core.progress import Quiet
+from gristmill.curate.dedup.near import Near
+from gristmill.curate.documents import Documents
+from gristmill.engine.inline import InlineEngine
 from gristmill.recipe import Recipe, SourceOptions, StoreOptions
 from gristmill.run import RunOptions, prepare
+from gristmill.stages.near import NearSearch
+from gristmill.stages.sign import SignJob
+from gristmill.stages.work import Table, Workshop
+
+sys.path.append(str(Path(__file__).parents[1] / "curate" / "dedup"))
+from near_texts import batch_of, edited, jaccard_of, real_texts
 
 PURE = (".bin", ".zst", ".idx", ".sum", ".ids")
 
@@ -55,9 +67,11 @@ def recipe(out: Path, corpus: Path, **options: Any) -> Recipe:
 def run(tmp_path: Path, corpus: Path) -> Callable[..., Path]:
     """`run("out", workers=2, **options of the recipe)`: the store."""
 
-    def made(out: str, *, workers: int = 1, raw: Path = corpus, overwrite: bool = False, **options: Any) -> Path:
+    def made(
+        out: str, *, workers: int = 1, raw: Path = corpus, overwrite: bool = False, engine: Any = None, **options: Any
+    ) -> Path:
         settings = RunOptions(workers=workers, **options.pop("run", {}))
-        prepare(recipe(tmp_path / out, raw, **options), overwrite=overwrite, options=settings)
+        prepare(recipe(tmp_path / out, raw, **options), overwrite=overwrite, options=settings, engine=engine)
         return tmp_path / out
 
     return made
@@ -86,3 +100,52 @@ def whole(tmp_path_factory: pytest.TempPathFactory, corpus: Path) -> dict[str, A
 @pytest.fixture
 def read() -> Callable[[Path], dict[str, Any]]:
     return content
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[InlineEngine]:
+    engine = InlineEngine(1 << 30, tmp_path / "scratch")
+    yield engine
+    engine.close()
+
+
+@pytest.fixture
+def make_search(tmp_path: Path, engine: InlineEngine) -> Callable[..., NearSearch]:
+    """`make_search(batches, near, work, ...)`: the search among the documents of batches, each a unit, once signed."""
+
+    def make(
+        batches: Sequence[Documents], near: Near, work: str = "work", dropped: Sequence[Path] = (),
+        priorities: Any = None, by: Any = engine,
+    ) -> NearSearch:  # fmt: skip
+        place = Workshop(by, tmp_path / work, Quiet())
+        gone = tuple(Table((path,), path.name) for path in dropped)
+        jobs = []
+        for documents in batches:
+            number = documents.batch.column("doc")[0].as_py() >> 32
+            texts = tmp_path / f"texts-{number}.parquet"
+            pq.write_table(pa.Table.from_batches([documents.batch]), texts, row_group_size=50)
+            jobs.append(SignJob(texts=texts, upstream="", dropped=gone, near=near, priorities=priorities or {},
+                                number=number, folder=place.folder / "sign"))  # fmt: skip
+        return NearSearch(place, near, jobs, place.complete(jobs, "signing"), gone)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def make_batch() -> Callable[..., Documents]:
+    return batch_of
+
+
+@pytest.fixture(scope="session")
+def texts_of() -> Callable[..., list[str]]:
+    return real_texts
+
+
+@pytest.fixture(scope="session")
+def edit() -> Callable[..., str]:
+    return edited
+
+
+@pytest.fixture(scope="session")
+def jaccard() -> Callable[..., float]:
+    return jaccard_of

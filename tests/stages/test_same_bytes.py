@@ -1,15 +1,17 @@
-"""The bytes of a store depend neither on workers nor on the order in which units are done."""
+"""The bytes of a store depend neither on workers nor on the engine, whatever the order in which it does things."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 import gristmill as gm
-from gristmill.engine.base import P, R
+from gristmill.engine.base import P, R, part_of
 from gristmill.engine.inline import InlineEngine
 from gristmill.store.verify import verify
 
@@ -29,15 +31,40 @@ def test_any_number_of_workers_gives_the_same_bytes(run: Run, read: Read, whole:
     assert read(run("out", workers=workers)) == whole
 
 
-def test_an_engine_that_does_units_in_another_order_gives_the_same_bytes(
-    run: Run, read: Read, whole: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def backwards(self: InlineEngine, function: Callable[[P], R], parts: Sequence[P]) -> Iterator[R]:
-        results = {i: function(parts[i]) for i in reversed(range(len(parts)))}
+class Cluster(InlineEngine):
+    """Does what a cluster may: parts travel, are done in another order and twice, and rows come in several files."""
+
+    def map(self, function: Callable[[P], R], parts: Sequence[P]) -> Iterator[R]:
+        results = {}
+        for i in reversed(range(len(parts))):
+            for _ in range(2):
+                does, part = pickle.loads(pickle.dumps((function, parts[i])))
+                results[i] = does(part)
         return (results[i] for i in range(len(parts)))
 
-    monkeypatch.setattr(InlineEngine, "map", backwards)
-    assert read(run("out")) == whole
+    def query(self, sql: str, tables: Mapping[str, Sequence[Path]], out: Path) -> list[Path]:
+        (whole,) = super().query(sql, tables, out)
+        rows = pq.read_table(whole)
+        cuts = [0, len(rows) // 3, len(rows) // 3, len(rows)]
+        files = [part_of(out, i) for i in range(3)]
+        for file, begin, end in zip(files, cuts[:-1], cuts[1:], strict=True):
+            pq.write_table(rows.slice(begin, end - begin), file, row_group_size=5)
+        whole.unlink()
+        return files
+
+
+MIX = {"weights": {f"{i}": weight for i, weight in enumerate((0.3, 0.1, 0.1, 0.2, 0.2, 0.1))}, "target": 120}
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"shuffle": True}, {"mix": MIX}, {"mix": {**MIX, "unit": "tokens", "target": 90_000}, "shuffle": True},
+    {"dedup": ["lines", "near", "exact"]}, {"dedup": [{"near": {"verify": False}}]},
+])  # fmt: skip
+def test_an_engine_that_behaves_as_a_cluster_gives_the_same_bytes(
+    run: Run, read: Read, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    cluster = run("cluster", engine=Cluster(1 << 28, tmp_path / "scratch"), **options)
+    assert read(cluster) == read(run("here", **options))
 
 
 @pytest.mark.parametrize("options", [{"shuffle": True}, {"store": {"compression": "zstd"}}])

@@ -200,17 +200,22 @@ def _filter(hashes: Hashes) -> Hashes:
     return bits
 
 
+def index_files(folder: Path) -> dict[str, Path]:
+    """The files of an index, by the fields that they hold."""
+    return {field.name: folder / f"{field.name}.npy" for field in fields(Index)}
+
+
 def _save(index: Index, folder: Path) -> None:
-    for field in fields(index):
-        with place_at(folder / f"{field.name}.npy").writing() as file:
-            np.save(file, getattr(index, field.name))
+    for name, path in index_files(folder).items():
+        with place_at(path).writing() as file:
+            np.save(file, getattr(index, name))
 
 
 @lru_cache(maxsize=1)
 def open_index(folder: str) -> Index:
     """The index at `folder`, mapped: workers share its pages."""
     try:
-        arrays = {field.name: np.load(Path(folder) / f"{field.name}.npy", mmap_mode="r") for field in fields(Index)}
+        arrays = {name: np.load(path, mmap_mode="r") for name, path in index_files(Path(folder)).items()}
     except (OSError, ValueError) as error:
         raise EngineError(f"The index of evaluations at {folder} cannot be read ({error}): run again.") from error
     return Index(**{name: np.asarray(array) for name, array in arrays.items()})

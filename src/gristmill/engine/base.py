@@ -15,20 +15,30 @@ class Engine(Protocol):
     """Runs narrow work by `map` and wide work by `query`.
 
     Queries are written in the SQL that DuckDB and Spark share: integers of 64 bits, strings, doubles that are only
-    carried; no engine's own hash, no float aggregate; rows in an order that a unique key gives.
+    carried; no engine's own hash, no float aggregate, no name that a user chose; rows in an order that a unique key
+    without nulls gives. What only one of them can spell lives in that engine's own file.
     """
 
     def start(self, function: Callable[[], None]) -> None:
         """Get ready in the background: each worker calls `function`, which loads what the work will need."""
 
     def map(self, function: Callable[[P], R], parts: Sequence[P]) -> Iterator[R]:
-        """`function` of each part, in the order of the parts. Both are pickled; a part names files rather than data."""
+        """`function` of each part, in the order of the parts. Both are pickled; a part names files rather than data.
 
-    def query(self, sql: str, tables: Mapping[str, Sequence[Path]], out: Path) -> None:
-        """Write the result of `sql`, over tables that are lists of Parquet files (at least one), to one Parquet file.
+        It may be called twice for a part, even at once: what it writes appears whole, and is the same each time.
+        """
 
-        The file appears whole or not at all. Rows have the order of the query's ORDER BY.
+    def query(self, sql: str, tables: Mapping[str, Sequence[Path]], out: Path) -> list[Path]:
+        """The rows of `sql`, over tables that are lists of Parquet files (at least one), as Parquet files in order.
+
+        That is `out`, or, where an engine writes several at once, some of `part_of(out, i)`; each appears whole. One
+        file after the other they have the rows in the order of the query's ORDER BY.
         """
 
     def close(self) -> None:
         """Give back what it holds."""
+
+
+def part_of(out: Path, number: int) -> Path:
+    """Where one of several files of a query's rows lies."""
+    return out.with_stem(f"{out.stem}-{number:05d}")

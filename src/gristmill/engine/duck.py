@@ -23,8 +23,8 @@ class Duck:
         self._memory, self._scratch, self._threads = memory, scratch, threads
         self._opened: DuckDBPyConnection | None = None
 
-    def query(self, sql: str, tables: Mapping[str, Sequence[Path]], out: Path) -> None:
-        """The result of `sql` as the Parquet file `out`, which appears whole or not at all."""
+    def query(self, sql: str, tables: Mapping[str, Sequence[Path]], out: Path) -> list[Path]:
+        """The rows of `sql` as one Parquet file, `out`, which appears whole or not at all."""
         import duckdb
 
         temporary = temporary_path(out)
@@ -44,6 +44,7 @@ class Duck:
                 raise EngineError(f"The query for {out.name} could not use the disk: {reason}.") from error
             finally:
                 temporary.unlink(missing_ok=True)
+        return [out]
 
     def _copy_in_memory(self, sql: str, tables: Mapping[str, Sequence[Path]], out: Path) -> None:
         """Each thread holds buffers of its own: a query that does not fit with all of them is tried with one."""

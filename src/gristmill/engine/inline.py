@@ -22,9 +22,9 @@ class InlineEngine:
         """`function` of each part, one after the other."""
         return map(function, parts)
 
-    def query(self, sql: str, tables: Mapping[str, Sequence[Path]], out: Path) -> None:
+    def query(self, sql: str, tables: Mapping[str, Sequence[Path]], out: Path) -> list[Path]:
         """Run by DuckDB on one thread."""
-        self._duck.query(sql, tables, out)
+        return self._duck.query(sql, tables, out)
 
     def close(self) -> None:
         """End the connection for queries."""

@@ -71,9 +71,9 @@ class LocalEngine:
             for future in waiting:
                 future.cancel()
 
-    def query(self, sql: str, tables: Mapping[str, Sequence[Path]], out: Path) -> None:
+    def query(self, sql: str, tables: Mapping[str, Sequence[Path]], out: Path) -> list[Path]:
         """Run by DuckDB on as many threads as there are workers."""
-        self._duck.query(sql, tables, out)
+        return self._duck.query(sql, tables, out)
 
     def close(self) -> None:
         """End the processes, at once: what they were doing is done again, and whole, by the next run."""

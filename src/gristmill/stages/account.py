@@ -1,192 +1,110 @@
-"""The account: what came in and out of each step by source, and the rows of every document that left."""
+"""The account: the rows of every document that left, and of the document in whose favour a duplicate did."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from gristmill.curate.dedup.near import Near
 from gristmill.curate.ledger import dropped_schema
 from gristmill.places.door import place_at
 from gristmill.stages.tables import batches_of, rows_of_unit
-from gristmill.stages.work import Facts
-from gristmill.store.manifest import SPLITS, FunnelRow
+from gristmill.stages.work import Facts, Table, UnitJob
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 DROPPED = "dropped.parquet"
 EVIDENCE = "duplicates.parquet"
-_UNITS = ("documents", "bytes", "tokens")
-FUNNEL = "funnel.json"
-# A rule that drops more than this share of what it sees is worth a look before the data is used.
-_LARGE_SHARE = 0.5
-# Files that a note names; the account has them all.
-_SHOWN = 20
+# What the tables of wide rules tell beside the document that stays.
+_OWN_COLUMNS = {Near.name: "kept_id, similarity"}
+_NO_COLUMNS = "CAST(NULL AS STRING) AS kept_id, CAST(NULL AS DOUBLE) AS similarity"
 
 
-@dataclass
-class _Step:
-    """What a step left of a source, and why the rest went."""
+def named_duplicates(rules: Sequence[str]) -> str:
+    """SQL for each document that a wide rule dropped: the one that stayed, here or in an index, and how near it is.
 
-    documents: int = 0
-    bytes: int = 0
-    tokens_dropped: int = 0
-    reasons: Counter[str] = field(default_factory=Counter)
+    `rules` are the tables of what they dropped; `documents` are all that were read.
+    """
+    parts = [f"SELECT doc, kept, '{rule}' AS rule, {_OWN_COLUMNS.get(rule, _NO_COLUMNS)} FROM {rule}" for rule in rules]
+    return f"""
+        SELECT drops.doc, gone.id, COALESCE(drops.kept_id, kept.id) AS kept_id, drops.similarity, drops.rule
+        FROM ({" UNION ALL ".join(parts)}) AS drops JOIN documents AS gone ON drops.doc = gone.doc
+        LEFT JOIN documents AS kept ON drops.kept = kept.doc ORDER BY drops.doc
+    """
 
 
-class Funnel:
-    """Adds up the figures of jobs: steps in the order in which they ran, sources in the order of the recipe."""
+@dataclass(frozen=True, kw_only=True)
+class AccountJob(UnitJob):
+    """Writes a table of the account into the store; its rows pass by one batch at a time."""
 
-    def __init__(self, sources: Sequence[str]) -> None:
-        self._sources = list(sources)
-        self._steps: dict[str, dict[str, _Step]] = {}
-        self._splits: dict[tuple[str, str], Counter[str]] = {}
-        self._unreadable: Counter[str] = Counter()
-        self._mix: list[FunnelRow] = []
-        self._ends: dict[tuple[str, str], Counter[str]] = {}
-        self._damaged: list[tuple[int, str]] = []
-        self.empty: list[str] = []
-        self.ignored = 0
-        self._carried: dict[tuple[str, str], int] = {}
-
-    def add(self, source: str, facts: Facts) -> None:
-        """The figures of one job."""
-        for step, (documents, size) in facts["after"].items():
-            found = self._step(step, source)
-            found.documents += documents
-            found.bytes += size
-        for step, reasons in facts["reasons"].items():
-            self._step(step, source).reasons.update(reasons)
-        for step, tokens in facts.get("tokens_dropped", {}).items():
-            self._step(step, source).tokens_dropped += tokens
-        for split, counts in facts.get("splits", {}).items():
-            self._splits.setdefault((split, source), Counter()).update(counts)
-        self._unreadable[source] += facts.get("unreadable", 0)
-        self.ignored += facts.get("ignored", 0)
-        self._damaged += [(count, first) for count, first in facts.get("damaged", {}).values()]
-        self.empty += facts.get("empty", [])
-        for name, documents in facts.get("carried", {}).items():
-            self._carried[source, name] = self._carried.get((source, name), 0) + documents
-
-    def _step(self, step: str, source: str) -> _Step:
-        return self._steps.setdefault(step, {}).setdefault(source, _Step())
+    name: ClassVar[str]
+    root: Path
+    evidence: Table | None
 
     @property
-    def unreadable(self) -> int:
-        """Documents, or whole files, that could not be read."""
-        return self._unreadable.total()
+    def outputs(self) -> Sequence[Path]:
+        return [self.root / self.name]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvidenceJob(AccountJob):
+    """All duplicates: dropped id, kept id, similarity (null for equal texts), and the rule."""
+
+    name: ClassVar[str] = EVIDENCE
 
     @property
-    def dropped(self) -> int:
-        """Documents that rules dropped, those without a text included."""
-        return sum(step.reasons.total() for steps in self._steps.values() for step in steps.values())
+    def depends(self) -> Any:
+        return ["duplicates", self.evidence.fingerprint if self.evidence else None]
 
-    def notes(self, files: int) -> list[str]:
-        """What was left out on the way in: each file that is damaged or empty, by name."""
-        found = []
-        if self.unreadable:
-            shown = "; ".join(f"{first} (and {count - 1:,} more there)" if count > 1 else first
-                              for count, first in self._damaged[:_SHOWN])  # fmt: skip
-            more = f"; and {len(self._damaged) - _SHOWN:,} more files" if len(self._damaged) > _SHOWN else ""
-            said = f"{self.unreadable:,} documents could not be read and were skipped ({DROPPED} lists them)"
-            found.append(f"{said}: {shown}{more}")
-        if self.empty:
-            names = ", ".join(self.empty[:_SHOWN]) + (", ..." if len(self.empty) > _SHOWN else "")
-            found.append(f"Of the {files:,} input files {len(self.empty):,} hold nothing (0 bytes): {names}.")
-        if self.ignored:
-            found.append(f"{self.ignored:,} members of tar files hold no text and were left out.")
-        found += [f"No document of the source {source!r} has the field {name!r}: it is carried as empty."
-                  for (source, name), documents in self._carried.items() if not documents]  # fmt: skip
-        return found
+    def __call__(self) -> Facts:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
 
-    def end(self, mix: list[FunnelRow], ends: Sequence[Mapping[str, Any]]) -> None:
-        """What a mix took of each source, if there is one, and what of it is in each split."""
-        self._mix = mix
-        self._ends = {(row["split"], row["source"]): Counter({unit: row[unit] for unit in _UNITS}) for row in ends}
-
-    def left(self, source: str, unit: str) -> int:
-        """Documents or tokens that a source has after all rules, in both splits."""
-        return sum(self._splits.get((split, source), Counter())[unit] for split in SPLITS)
-
-    def rows(self) -> list[FunnelRow]:
-        """One row a step and source: documents, bytes and tokens in and out, and documents dropped by reason.
-
-        A step's tokens are those of the documents that it saw, as each stood at its end in the pipeline.
-        """
-        lost: list[FunnelRow] = [{"stage": "unreadable", "source": name, "documents": self._unreadable[name]}
-                                 for name in self._sources if self._unreadable[name]]  # fmt: skip
-        steps = {source: self._source_rows(source) for source in self._sources}
-        passed = [steps[source][step] for step in self._steps for source in self._sources if step in steps[source]]
-        found = self._ends or self._splits
-        ends: list[FunnelRow] = [
-            {"stage": split, "source": source, "documents": own["documents"], "bytes": own["bytes"],
-             "tokens": own["tokens"]}
-            for split in SPLITS for source in self._sources
-            if (own := found.get((split, source), Counter()))["documents"]
-        ]  # fmt: skip
-        return lost + passed + self._mix + ends
-
-    def _source_rows(self, source: str) -> dict[str, FunnelRow]:
-        """The rows of a source by step; tokens are added up from the end, where they are known."""
-        tokens = sum(self._splits.get((split, source), Counter())["tokens"] for split in SPLITS)
-        rows: dict[str, FunnelRow] = {}
-        steps = [name for name in self._steps if source in self._steps[name]]
-        for before, name in reversed(list(zip([steps[0], *steps], steps, strict=False)) if steps else []):
-            step, previous = self._steps[name][source], self._steps[before][source]
-            rows[name] = {"stage": name, "source": source, "documents_in": previous.documents,
-                          "bytes_in": previous.bytes, "tokens_in": tokens + step.tokens_dropped,
-                          "documents": step.documents, "bytes": step.bytes, "tokens": tokens,
-                          "reasons": dict(sorted(step.reasons.items()))}  # fmt: skip
-            tokens += step.tokens_dropped
-        return rows
-
-    def warnings(self, rules: Sequence[str]) -> list[str]:
-        """Rules that dropped nothing, or more than half of what they saw, over all sources."""
-        return [text for rule in rules if (text := self._warning(rule))]
-
-    def _warning(self, rule: str) -> str | None:
-        steps = list(self._steps.get(rule, {}).values())
-        gone = sum(step.reasons.total() for step in steps)
-        seen = gone + sum(step.documents for step in steps)
-        if seen and not gone:
-            return f"The rule {rule!r} never fired on {seen:,} documents."
-        if seen and gone > _LARGE_SHARE * seen:
-            return f"The rule {rule!r} dropped {gone:,} of {seen:,} documents ({gone / seen:.0%})."
-        return None
+        names = {"id": pa.string(), "kept_id": pa.string(), "similarity": pa.float64(), "rule": pa.string()}
+        schema = pa.schema(list(names.items()))
+        with place_at(self.outputs[0]).writing() as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
+            for batch in (batch for file in _files(self.evidence) for batch in batches_of(file, list(names))):
+                writer.write_batch(batch.select(list(names)).cast(schema))
+        return {}
 
 
-def write_evidence(out: Path, evidence: Path | None) -> None:
-    """One Parquet file of all duplicates: dropped id, kept id, similarity (null for equal texts), and the rule."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+@dataclass(frozen=True, kw_only=True)
+class DroppedJob(AccountJob):
+    """All dropped documents in their order; `detail` of a duplicate names the one that stayed."""
 
-    names = {"id": pa.string(), "kept_id": pa.string(), "similarity": pa.float64(), "rule": pa.string()}
-    schema = pa.schema(list(names.items()))
-    with place_at(out).writing() as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
-        for batch in batches_of(evidence, list(names)) if evidence else ():
-            writer.write_batch(batch.select(list(names)).cast(schema))
+    name: ClassVar[str] = DROPPED
+    units: tuple[tuple[int, tuple[Path, ...]], ...]
+    upstream: str
+    texts: bool
+
+    @property
+    def depends(self) -> Any:
+        return ["dropped", self.upstream, self.evidence.fingerprint if self.evidence else None, self.texts]
+
+    def __call__(self) -> Facts:
+        import pyarrow.parquet as pq
+
+        schema = dropped_schema()
+        kept = [name for name in schema.names if name not in ("doc", "kept") and (self.texts or name != "text")]
+        with (
+            place_at(self.outputs[0]).writing() as file,
+            pq.ParquetWriter(file, schema.empty_table().select(kept).schema, compression="zstd") as writer,
+        ):
+            for table in _tables(self.units, self.evidence):
+                writer.write_table(table.select(kept))
+        return {}
 
 
-def write_dropped(out: Path, units: Sequence[tuple[int, Sequence[Path]]], evidence: Path | None, texts: bool) -> None:
-    """One Parquet file of all dropped documents in their order; `detail` of a duplicate names the one that stayed."""
-    import pyarrow.parquet as pq
-
-    schema = dropped_schema()
-    kept = [name for name in schema.names if name not in ("doc", "kept") and (texts or name != "text")]
-    with (
-        place_at(out).writing() as file,
-        pq.ParquetWriter(file, schema.empty_table().select(kept).schema, compression="zstd") as writer,
-    ):
-        for table in _tables(units, evidence):
-            writer.write_table(table.select(kept))
+def _files(table: Table | None) -> Sequence[Path]:
+    return table.files if table else ()
 
 
-def _tables(units: Sequence[tuple[int, Sequence[Path]]], evidence: Path | None) -> Iterator[pa.Table]:
+def _tables(units: Sequence[tuple[int, Sequence[Path]]], evidence: Table | None) -> Iterator[pa.Table]:
     """The dropped documents of each unit, by the pass that dropped them."""
     import pyarrow as pa
 
@@ -200,8 +118,8 @@ def _tables(units: Sequence[tuple[int, Sequence[Path]]], evidence: Path | None) 
 class _KeptIds:
     """The ids of the documents in whose favour those of a unit were dropped."""
 
-    def __init__(self, path: Path, unit: int) -> None:
-        (table,) = rows_of_unit([path], unit, ["doc", "kept_id"])
+    def __init__(self, evidence: Table, unit: int) -> None:
+        table = rows_of_unit(evidence, unit, ["doc", "kept_id"])
         self._docs, self._ids = table.column("doc").to_numpy(), table.column("kept_id")
 
     def name(self, table: pa.Table) -> pa.Table:

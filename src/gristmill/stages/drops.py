@@ -1,33 +1,31 @@
-"""What wide work decided about documents, as a file that the next job with their texts reads."""
+"""What wide work decided about documents, as a table that the next job with their texts reads."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from gristmill.curate.dedup.drops import UnitDrops
 from gristmill.stages.tables import rows_of_unit
+from gristmill.stages.work import Table
 
 
 @dataclass(frozen=True)
 class Drops:
-    """The result of a wide rule: a Parquet file with `doc`, `kept` and perhaps `similarity`, sorted by `doc`."""
+    """The result of a wide rule: a table with `doc`, `kept` and perhaps `similarity`, sorted by `doc`."""
 
     rule: str
     reason: str
-    path: Path
-    fingerprint: str
-
-    @property
-    def count(self) -> int:
-        """Documents that go."""
-        import pyarrow.parquet as pq
-
-        return int(pq.read_metadata(self.path).num_rows)
+    table: Table
 
     def of_unit(self, unit: int) -> UnitDrops:
         """Those of one unit, which fit in memory as the unit does."""
-        (table,) = rows_of_unit([self.path], unit, None)
+        table = rows_of_unit(self.table, unit)
         numbers = [name for name in ("doc", "kept", "similarity") if name in table.column_names]
         columns = {name: table.column(name).to_numpy() for name in numbers}
         return UnitDrops(self.rule, self.reason, columns["doc"], columns["kept"], columns.get("similarity"))
+
+
+def dropped_table(dropped: Sequence[Table]) -> Mapping[str, Sequence[Table]]:
+    """The table of documents that are already gone, as queries know it, if there are any."""
+    return {"dropped": dropped} if dropped else {}

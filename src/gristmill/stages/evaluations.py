@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import codecs
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
@@ -15,12 +14,19 @@ from gristmill.core.options import content
 from gristmill.core.progress import Progress
 from gristmill.curate.base import Rule
 from gristmill.curate.chain import Curation
-from gristmill.curate.decontaminate import Decontaminate, DecontaminateOptions, Item, build_index, texts_of
-from gristmill.places.door import place_at
+from gristmill.curate.decontaminate import (
+    Decontaminate,
+    DecontaminateOptions,
+    Item,
+    build_index,
+    index_files,
+    texts_of,
+)
 from gristmill.recipe import Recipe
 from gristmill.sources.base import InputFile, expand
 from gristmill.sources.jsonl import parse_json
 from gristmill.sources.streams import Stream, unpacked_name
+from gristmill.stages.work import Facts, finished, perform
 from gristmill.store.files import sampled_checksum
 
 _JSON = ".json"
@@ -50,17 +56,38 @@ class Evaluations:
 
     def rule(self, work: Path, progress: Progress) -> Decontaminate:
         """The rule over their index, which is built in `work` unless it is there."""
-        folder = work / f"evaluations-{fingerprint(self.content)}"
-        done = folder / "done"
-        if not done.exists():
-            report = build_index((item for file in self.files for item in _items(file, self.options)),
-                                 self.options, folder)  # fmt: skip
-            place_at(done).write(json.dumps(list(report.too_short)))
-        too_short = json.loads(done.read_text())
+        job = _IndexJob(self, work / f"evaluations-{fingerprint(self.content)}")
+        too_short = (finished(job) or perform(job)).facts["too_short"]
         if too_short:
             shown = ", ".join(too_short[:_SHOWN])
             progress.note(f"{len(too_short):,} items of the evaluations are too short to be looked for: {shown} ...")
-        return Decontaminate(str(folder))
+        return Decontaminate(str(job.folder))
+
+
+@dataclass(frozen=True)
+class _IndexJob:
+    """Indexes evaluations in a folder of their own name: a process that has one open must not take it for another."""
+
+    evaluations: Evaluations
+    folder: Path
+    size: int = 0
+
+    @property
+    def marker(self) -> Path:
+        return self.folder / "done.json"
+
+    @property
+    def outputs(self) -> Sequence[Path]:
+        return list(index_files(self.folder).values())
+
+    @property
+    def depends(self) -> Any:
+        return self.evaluations.content
+
+    def __call__(self) -> Facts:
+        options = self.evaluations.options
+        items = (item for file in self.evaluations.files for item in _items(file, options))
+        return {"too_short": list(build_index(items, options, self.folder).too_short)}
 
 
 def curation_of(recipe: Recipe, work: Path, progress: Progress) -> Curation:

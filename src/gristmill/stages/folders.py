@@ -11,9 +11,9 @@ from pathlib import Path
 
 from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import fingerprint
-from gristmill.curate.dedup.index import IndexFolder
 from gristmill.recipe import Recipe
-from gristmill.stages.work import WORK, clear_temporary, is_work_of_store, kept_work, look_at_work
+from gristmill.stages.index import IndexFolder
+from gristmill.stages.work_folder import WORK, clear_temporary, is_work_of_store, kept_work, look_at_work
 from gristmill.store.folder import Making, StoreFolder
 
 
@@ -31,7 +31,8 @@ class RunFolders:
         root, kept = Path(recipe.out), Path(work) if work else None
         saved = Path(save_index) if save_index else None
         _refuse_nested({"out": root, "work": kept, "save_index": saved})
-        index = IndexFolder(saved, fingerprint([os.path.realpath(root), recipe.content])) if saved else None
+        places = [os.path.realpath(place) for place in (root, kept or root / WORK)]
+        index = IndexFolder(saved, fingerprint([*places, recipe.content])) if saved else None
         return RunFolders(StoreFolder(root, "prepare", is_work_of_store), kept, index)
 
     def look(self, overwrite: bool) -> None:

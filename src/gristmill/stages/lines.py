@@ -8,12 +8,16 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from gristmill.core.options import content
-from gristmill.curate.dedup.lines import Lines, line_hashes, removals_of, trim, write_line_hashes
+from gristmill.curate.dedup.lines import Lines, by_hash, line_hashes, passes, removals_of, repeated_lines, trim
 from gristmill.curate.documents import Documents
 from gristmill.curate.ledger import Ledger
-from gristmill.stages.drops import Drops
-from gristmill.stages.tables import batches_of, document_schema, fitted, pass_writers
-from gristmill.stages.work import Facts, UnitJob
+from gristmill.places.door import place_at
+from gristmill.stages.drops import Drops, dropped_table
+from gristmill.stages.tables import batches_of, document_schema, fitted, pass_writers, rows_of_unit
+from gristmill.stages.work import Facts, Query, Table, UnitJob, Workshop
+
+# Files of hashes are sorted, so that row groups of this many lines let a pass read little but its own range.
+_ROW_GROUP = 1 << 15
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,9 +33,24 @@ class LinesJob(UnitJob):
         return ["lines", self.upstream, content(self.lines)]
 
     def __call__(self) -> Facts:
+        import pyarrow.parquet as pq
+
         batches = (Documents(batch) for batch in batches_of(self.texts, ["doc", "id", "text"]))
-        write_line_hashes((line_hashes(documents, self.lines) for documents in batches), self.outputs[0])
-        return {}
+        rows = by_hash(line_hashes(documents, self.lines) for documents in batches)
+        with place_at(self.outputs[0]).writing() as file:
+            pq.write_table(rows, file, row_group_size=_ROW_GROUP, compression="zstd", use_dictionary=False)
+        return {"rows": len(rows)}
+
+
+def find_repeated(work: Workshop, hashes: Table, dropped: Sequence[Table]) -> list[Table]:
+    """Tables (doc, line), each in this order, of the lines that equal an earlier one; `dropped` documents have none."""
+    count = passes(hashes.rows)
+    work.progress.start("repeated lines", count, "passes")
+    found, tables = [], {"lines": [hashes], **dropped_table(dropped)}
+    for i in range(count):
+        found.append(work.ask(Query("repeated", repeated_lines(i, count, bool(dropped)), tables, i)))
+        work.progress.advance(1)
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,21 +61,20 @@ class TrimJob(UnitJob):
     texts: Path
     upstream: str
     drops: tuple[Drops, ...]
-    repeated: tuple[Path, ...]
-    repeated_fingerprint: str
+    repeated: tuple[Table, ...]
     lines: Lines
     bit: int
     fields: tuple[str, ...]
 
     @property
     def depends(self) -> Any:
-        drops = [drops.fingerprint for drops in self.drops]
-        return ["trim", self.upstream, drops, self.repeated_fingerprint, content(self.lines), self.bit]
+        tables = [[drops.table.fingerprint for drops in self.drops], [table.fingerprint for table in self.repeated]]
+        return ["trim", self.upstream, *tables, content(self.lines), self.bit]
 
     def __call__(self) -> Facts:
         ledger = Ledger()
         drops = [drops.of_unit(self.number) for drops in self.drops]
-        removals = removals_of(self.number, self.repeated)
+        removals = removals_of([rows_of_unit(table, self.number) for table in self.repeated])
         with pass_writers(self.outputs, document_schema(self.fields)) as (kept, dropped):
             for batch in batches_of(self.texts):
                 passed = trim(batch, drops, removals, self.lines, self.bit, ledger)

@@ -10,13 +10,13 @@ from pathlib import Path
 from gristmill.core.errors import ConfigError
 from gristmill.curate.dedup.index import INDEX, open_index
 from gristmill.curate.dedup.near import Near
+from gristmill.places.folders import read_claim
 from gristmill.recipe import Recipe
 from gristmill.stages.evaluations import Evaluations
-from gristmill.stages.work import SAVED_INDEX
 
 
-def check_ready(recipe: Recipe, work: Path, save_index: str | None) -> None:
-    """Refuse a recipe that would fail on its way; `work` may hold what a run that was cut short has done of it."""
+def check_ready(recipe: Recipe, save_index: str | None) -> None:
+    """Refuse a recipe that would fail on its way."""
     _ = recipe.content  # reads the lists that rules name
     for rule in recipe.filters:
         getattr(rule, "check", lambda: None)()
@@ -26,11 +26,11 @@ def check_ready(recipe: Recipe, work: Path, save_index: str | None) -> None:
     for dedup in near:
         open_index(dedup)
     if save_index:
-        _check_new_index(Path(save_index), bool(near), work)
+        _check_new_index(Path(save_index), bool(near))
 
 
-def _check_new_index(folder: Path, is_near: bool, work: Path) -> None:
+def _check_new_index(folder: Path, is_near: bool) -> None:
     if not is_near:
         raise ConfigError("save_index needs near dedup: its signatures are the index.", arguments="save_index")
-    if (folder / INDEX).exists() and not (work / SAVED_INDEX).with_suffix(".json").exists():
+    if (folder / INDEX).exists() and read_claim(folder) is None:
         raise ConfigError(f"{folder} holds an index already: choose a new folder.")

@@ -6,13 +6,14 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from gristmill.curate.documents import Ints, Mask
-from gristmill.stages.work import Facts
+from gristmill.stages.tokens import field_name
+from gristmill.stages.work import Facts, Table, UnitJob
 from gristmill.store.manifest import SPLITS
 from gristmill.store.seekable import library_versions
 from gristmill.store.writer import shard_cuts, shard_name, write_shard
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 # Tokens gathered at a time: 64 MiB at most, of whole documents.
 _CHUNK_TOKENS = 1 << 24
+_ROWS_AT_ONCE = 1 << 20
 _PLACES = ("doc", "bytes", "unit", "start", "length", "val", "shuffle", "cut")
 
 
@@ -57,15 +59,14 @@ def plan_shards(files: Sequence[Path], tokens_per_shard: int) -> list[tuple[str,
 
 
 def _lengths(file: Path) -> Iterator[tuple[int, Ints, Mask]]:
-    """First row, lengths and split of each row group."""
+    """First row, lengths and split of a million documents at a time."""
     import pyarrow.parquet as pq
 
     first = 0
     with pq.ParquetFile(file) as opened:
-        for group in range(opened.num_row_groups):
-            table = opened.read_row_group(group, columns=["length", "val"], use_threads=False)
-            yield first, table.column("length").to_numpy(), table.column("val").to_numpy()
-            first += len(table)
+        for batch in opened.iter_batches(_ROWS_AT_ONCE, columns=["length", "val"]):
+            yield first, batch.column("length").to_numpy(), batch.column("val").to_numpy(zero_copy_only=False)
+            first += len(batch)
 
 
 def _fill(shard: _Filling, file: Path, rows: Ints, lengths: Ints, limit: int) -> Iterator[tuple[str, int, list[Range]]]:
@@ -86,6 +87,34 @@ def _extend(ranges: list[Range], new: Range) -> None:
     ranges.append(new)
 
 
+@dataclass(frozen=True, kw_only=True)
+class PlanJob(UnitJob):
+    """Which rows of a layout each shard holds: split, number and ranges (file, first, stop), as its figures.
+
+    It goes once through the lengths of all documents, a million at a time.
+    """
+
+    suffixes: ClassVar[Sequence[str]] = ()
+    layout: Table
+    tokens_per_shard: int
+
+    @property
+    def depends(self) -> Any:
+        return ["plan", self.layout.fingerprint, [file.name for file in self.layout.files], self.tokens_per_shard]
+
+    def __call__(self) -> Facts:
+        files = {file: i for i, file in enumerate(self.layout.files)}
+        return {"shards": [
+            [split, number, [[files[part.file], part.first, part.stop] for part in ranges]]
+            for split, number, ranges in plan_shards(self.layout.files, self.tokens_per_shard)
+        ]}  # fmt: skip
+
+    def planned(self, facts: Facts) -> Iterator[tuple[str, int, tuple[Range, ...]]]:
+        """The figures of this job, as they were before they were JSON."""
+        for split, number, ranges in facts["shards"]:
+            yield split, number, tuple(Range(self.layout.files[i], first, stop) for i, first, stop in ranges)
+
+
 @dataclass(frozen=True)
 class ShardJob:
     """Writes one shard of the store with its side files; its marker holds the manifest's entry."""
@@ -95,6 +124,7 @@ class ShardJob:
     number: int
     ranges: tuple[Range, ...]
     upstream: str
+    fields: tuple[str, ...]
     dtype: str
     eos: int
     compression: str
@@ -127,10 +157,15 @@ class ShardJob:
     def _documents(self) -> Iterator[tuple[npt.NDArray[Any], Ints, pa.Table]]:
         """Tokens end to end, lengths and rows of the shard's documents, some at a time."""
         for table in self._tables():
-            kept = [name for name in table.column_names if name not in _PLACES]
             tokens = gather(self.tokens, table, np.dtype(self.dtype))
             _end_cut_documents(tokens, table, self.eos)
-            yield tokens, table.column("length").to_numpy(), table.select(kept)
+            yield tokens, table.column("length").to_numpy(), self._named(table)
+
+    def _named(self, table: pa.Table) -> pa.Table:
+        """What the documents' table says of these documents, carried fields by their own names."""
+        kept = [name for name in table.column_names if name not in _PLACES]
+        own = {field_name(i): name for i, name in enumerate(self.fields)}
+        return table.select(kept).rename_columns([own.get(name, name) for name in kept])
 
     def _tables(self) -> Iterator[pa.Table]:
         """The shard's documents, as many at a time as 16 M tokens."""

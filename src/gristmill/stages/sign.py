@@ -8,9 +8,8 @@ from typing import Any
 
 from gristmill.core.options import content
 from gristmill.curate.dedup.near import Near, sign, signature_schema
-from gristmill.stages.drops import Drops
 from gristmill.stages.tables import batches_of, docs_of_unit, table_writer, without
-from gristmill.stages.work import Facts, UnitJob
+from gristmill.stages.work import Facts, Table, UnitJob, first_doc
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,23 +18,21 @@ class SignJob(UnitJob):
 
     texts: Path
     upstream: str
-    drops: tuple[Drops, ...]
+    dropped: tuple[Table, ...]
     near: Near
     priorities: dict[str, int]
 
     @property
     def depends(self) -> Any:
-        return [
-            "sign",
-            self.upstream,
-            [drops.fingerprint for drops in self.drops],
-            {**content(self.near), "index": None},
-            self.priorities,
-        ]
+        dropped = [table.fingerprint for table in self.dropped]
+        return ["sign", self.upstream, dropped, {**content(self.near), "index": None}, self.priorities]
 
     def __call__(self) -> Facts:
-        gone = docs_of_unit([drops.path for drops in self.drops], self.number)
+        gone, rows, last = docs_of_unit(self.dropped, self.number), 0, -1
         with table_writer(self.outputs[0], signature_schema(self.near)) as writer:
             for batch in batches_of(self.texts, ["doc", "id", "source", "text"]):
-                writer.write_batch(sign(without(batch, gone), self.near, self.priorities))
-        return {}
+                docs = batch.column("doc").to_numpy()
+                signed = sign(without(batch, gone), self.near, self.priorities)
+                writer.write_batch(signed)
+                rows, last = rows + len(signed), int(docs[-1]) - first_doc(self.number) if len(docs) else last
+        return {"rows": rows, "last": last}

@@ -8,7 +8,7 @@ that the same ones are held out whatever the number of workers or units; equal t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,8 @@ import numpy.typing as npt
 from gristmill.curate.documents import Ints, Mask
 from gristmill.stages.boundary import cut_place
 from gristmill.stages.tables import batches_of, table_writer
-from gristmill.stages.tokens import encoded_schema, val_places
+from gristmill.stages.tokens import encoded_schema, load_pickled, val_places
+from gristmill.stages.work import Facts, Table, UnitJob
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,6 +77,11 @@ class ValSplit:
     val_tokens: int
     cut: Cut | None = None
 
+    @staticmethod
+    def of(facts: Facts) -> ValSplit:
+        """As a job's figures tell it."""
+        return ValSplit(**{**facts, "cut": Cut(**facts["cut"]) if facts["cut"] else None})
+
     @property
     def content(self) -> dict[str, Any]:
         """For the manifest."""
@@ -98,14 +104,9 @@ def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def stands(files: Sequence[Path], held: Held) -> bool:
-    """Whether the split by hash gives both splits about their share of the tokens, or there is nothing to split."""
-    counts = {False: 0, True: 0}
-    for batch in _batches(files, ["length", "val"]):
-        lengths, val = batch.column("length").to_numpy(), batch.column("val").to_numpy(zero_copy_only=False)
-        for side in counts:
-            counts[side] += int(lengths[val == side].sum())
-    return not any(counts.values()) or _as_asked(counts[True], sum(counts.values()), held.exact)
+def stands(train: int, val: int, held: Held) -> bool:
+    """Whether these tokens of the split by hash are about the share of each, or there is nothing to split."""
+    return not train + val or _as_asked(val, train + val, held.exact)
 
 
 def _as_asked(val: int, total: int, fraction: Fraction) -> bool:
@@ -115,6 +116,30 @@ def _as_asked(val: int, total: int, fraction: Fraction) -> bool:
 
 def _batches(files: Sequence[Path], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     return (batch for file in files for batch in batches_of(file, columns))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitJob(UnitJob):
+    """Decides on val for a layout, and writes it anew with these splits to WORK/split/00000000.parquet.
+
+    Memory is 60 bytes a document: this is for few documents, or for large ones.
+    """
+
+    layout: Table
+    tokens: Path
+    held: Held
+    fields: int
+    tokenizer: bytes = field(repr=False)
+    tokenizer_fingerprint: str
+
+    @property
+    def depends(self) -> Any:
+        return ["split", self.layout.fingerprint, asdict(self.held), self.tokenizer_fingerprint]
+
+    def __call__(self) -> Facts:
+        split = take_val(self.layout.files, self.tokens, self.held, load_pickled(self.tokenizer))
+        write_split(self.layout.files, split, self.held, self.fields, self.outputs[0])
+        return asdict(split)
 
 
 def take_val(files: Sequence[Path], tokens: Path, held: Held, tokenizer: Tokenizer) -> ValSplit:
@@ -214,7 +239,7 @@ def _free_suffix(files: Sequence[Path], ids: Sequence[str]) -> str:
         number += 1
 
 
-def write_split(files: Sequence[Path], split: ValSplit, held: Held, fields: Sequence[str], out: Path) -> None:
+def write_split(files: Sequence[Path], split: ValSplit, held: Held, fields: int, out: Path) -> None:
     """The same documents in the same order with their new splits, and two rows for one that is cut."""
     import pyarrow as pa
 

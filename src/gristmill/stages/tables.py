@@ -12,7 +12,7 @@ import numpy as np
 from gristmill.curate.documents import Ints
 from gristmill.curate.ledger import dropped_schema
 from gristmill.places.door import place_at
-from gristmill.stages.work import ROWS_A_UNIT, first_doc
+from gristmill.stages.work import ROWS_A_UNIT, Table, first_doc
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,18 +68,21 @@ def batches_of(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.
             yield from table.to_batches()
 
 
-def rows_of_unit(paths: Sequence[Path], unit: int, columns: Sequence[str] | None) -> list[pa.Table]:
-    """The rows of each file whose `doc` lies in the unit: wide results are sorted by it, so little else is read."""
+def rows_of_unit(table: Table, unit: int, columns: Sequence[str] | None = None) -> pa.Table:
+    """The rows whose `doc` lies in the unit: wide results are sorted by it, so little else is read."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     low, high = first_doc(unit), first_doc(unit) + ROWS_A_UNIT
     inside = [("doc", ">=", low), ("doc", "<", high)]
-    return [pq.read_table(path, columns=columns, filters=inside, use_threads=False) for path in paths]
+    return pa.concat_tables(
+        pq.read_table(file, columns=columns, filters=inside, use_threads=False) for file in table.files
+    )
 
 
-def docs_of_unit(paths: Sequence[Path], unit: int) -> Ints:
+def docs_of_unit(tables: Sequence[Table], unit: int) -> Ints:
     """The documents of a unit that wide results name, sorted."""
-    found = [table.column("doc").to_numpy() for table in rows_of_unit(paths, unit, ["doc"])]
+    found = [rows_of_unit(table, unit, ["doc"]).column("doc").to_numpy() for table in tables]
     return np.unique(np.concatenate([*found, np.zeros(0, np.int64)]))
 
 

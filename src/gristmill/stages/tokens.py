@@ -66,13 +66,13 @@ class TokensJob(UnitJob):
 
     @property
     def depends(self) -> Any:
-        return ["tokens", self.upstream, [drops.fingerprint for drops in self.drops], self.encoding.content]
+        return ["tokens-2", self.upstream, [drops.table.fingerprint for drops in self.drops], self.encoding.content]
 
     def __call__(self) -> Facts:
         ledger = Ledger()
         splits = {"train": Counter[str](), "val": Counter[str]()}
-        tokenizer = _tokenizer(self.encoding.tokenizer)
-        schema = encoded_schema(self.fields)
+        tokenizer = load_pickled(self.encoding.tokenizer)
+        schema = encoded_schema(len(self.fields))
         drops = [drops.of_unit(self.number) for drops in self.drops]
         with place_at(self.outputs[2]).writing() as tokens, pass_writers(self.outputs, schema) as (rows, dropped):
             start = 0
@@ -102,6 +102,7 @@ class TokensJob(UnitJob):
             "unit": pa.array(np.full(len(batch), self.number)),
             "val": pa.array(held_out),
             "shuffle": pa.array(_keys(batch.column("doc").to_numpy(), derive_key(self.encoding.seed, "shuffle"))),
+            **{field_name(i): batch.column(name) for i, name in enumerate(self.fields)},
         }
         made = [columns[name] if name in columns else batch.column(name) for name in schema.names]
         return pa.RecordBatch.from_arrays(made, schema=schema)
@@ -132,7 +133,7 @@ def _encode(batch: pa.RecordBatch, drops: Sequence[UnitDrops], tokenizer: Tokeni
 
 
 @lru_cache(maxsize=1)
-def _tokenizer(pickled: bytes) -> Tokenizer:
+def load_pickled(pickled: bytes) -> Tokenizer:
     """The worker's tokenizer, built once a process."""
     tokenizer: Tokenizer = pickle.loads(pickled)
     return tokenizer
@@ -153,14 +154,19 @@ def _count_dropped(files: Sequence[Path], tokenizer: Tokenizer) -> dict[str, int
     return dict(counts)
 
 
-def encoded_schema(fields: Sequence[str]) -> pa.Schema:
+def field_name(i: int) -> str:
+    """What a carried field is called on its way to a shard: engines quote names that users chose in different ways."""
+    return f"field_{i}"
+
+
+def encoded_schema(fields: int) -> pa.Schema:
     """A row each document with tokens: what goes to `.docs.parquet`, and where its tokens lie until then."""
     import pyarrow as pa
 
     numbers = ("bytes", "content_hash", "unit", "start", "length", "shuffle")
     names = [("doc", pa.int64()), *((name, pa.string()) for name in ("id", "source", "path")), ("row", pa.int64()),
              *((name, pa.int64()) for name in numbers), ("edits", pa.string()), ("val", pa.bool_())]  # fmt: skip
-    return pa.schema([*names, *((name, pa.string()) for name in fields)])
+    return pa.schema([*names, *((field_name(i), pa.string()) for i in range(fields))])
 
 
 def is_val(hashes: Ints, fraction: float, seed: int) -> npt.NDArray[np.bool_]:

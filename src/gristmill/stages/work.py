@@ -1,15 +1,16 @@
-"""Jobs and their markers: what is finished says so, with the fingerprint of all that it depends on.
+"""Jobs, queries and their markers: what is finished says so, with the fingerprint of all that it depends on.
 
-WORK/curate/00000003.parquet     what the job made
+WORK/curate/00000003.parquet     what a job made
 WORK/curate/00000003.json        its marker, written last: fingerprint and figures
+
+There is no other way to go on after a crash: a job or a query is done if its marker names what it depends on now, and
+the files that the marker vouches for are there.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -18,86 +19,12 @@ from gristmill.core.hashing import fingerprint
 from gristmill.core.progress import BYTES, Progress
 from gristmill.engine.base import Engine
 from gristmill.places.door import place_at
-from gristmill.places.folders import LOCK, is_lock, look_at, only_run, refuse_others, remove
-from gristmill.places.local import is_temporary
 
 Facts = dict[str, Any]
 
-# In the folder of a store while it is made: all work where no other folder is given, and always the markers of shards,
-# which must not outlive the shards that they vouch for.
-WORK = ".work"
-# The step that saves what later runs need to find near duplicates of this one's texts.
-SAVED_INDEX = "saved-index"
 # A unit's number is its source's ordinal and its place there, so that a source that grows does not move the others.
 UNITS_A_SOURCE = 1 << 20
 ROWS_A_UNIT = 1 << 32
-
-# In a work folder that is kept: it says that the folder is ours.
-_MARKER, _MARK = "gristmill-work.json", '{"gristmill": "work"}\n'
-_QUERIES = r"(id|exact|near|evidence|layout|split|saved-index)"
-_NAMES = re.compile("|".join((
-    r"(curate|lines|trim|sign|tokens)/([0-9a-f]{8,}\.(json|parquet|dropped\.parquet|bin))?",
-    r"shards/((train|val)-[0-9]{5,}\.json)?",
-    rf"{_QUERIES}\.json|{_QUERIES}/(stands-on)?",
-    r"(?P<query>id|exact|near|evidence|layout|split)/(?P=query)\.parquet",
-    r"near/near\.alarms|near/steps/|near/steps/(candidates|wanted|resolved|evidence)\.parquet",
-    r"near/steps/((pairs|crowded|members)-[0-9]+-[0-9]+\.parquet|edges-[0-9]+\.parquet|sets-[0-9]+\.arrow)",
-    r"layout/passes\.parquet|(mix|split)-counts\.parquet|saved-index/kept\.parquet",
-    r"repeated-lines/(stands-on|lines-[0-9]+-of-[0-9]+\.parquet)?",
-    r"evaluations-[0-9a-f]{32}/(done|[a-z_]+\.npy)?",
-    r"spill/(duckdb_temp_[\w.-]+)?",
-)))  # fmt: skip
-
-
-def is_work(name: str) -> bool:
-    """Whether this name in a work folder is one that a run gives to its files."""
-    return _NAMES.fullmatch(name) is not None or is_temporary(Path(name).name)
-
-
-def is_work_of_store(name: str) -> bool:
-    """The same of names in the folder of a store."""
-    return name.startswith(f"{WORK}/") and (name == f"{WORK}/" or is_work(name.removeprefix(f"{WORK}/")))
-
-
-def look_at_work(folder: Path) -> None:
-    """Refuse a folder that is to be kept for work, where it is not new or empty nor marked as such by a run."""
-    look_at(folder, lambda: _refuse_others(folder))
-
-
-@contextmanager
-def kept_work(folder: Path) -> Iterator[None]:
-    """Hold a work folder that is kept, and mark it."""
-    with only_run(folder, lambda: _refuse_others(folder)):
-        place_at(folder / _MARKER).write(_MARK)
-        clear_temporary(folder)
-        yield
-
-
-def _refuse_others(folder: Path) -> None:
-    path = folder / _MARKER
-    marked = not path.is_symlink() and path.is_file() and path.read_text() == _MARK
-
-    def is_ours(name: str) -> bool:
-        if name == LOCK:
-            return is_lock(folder / name)
-        return is_temporary(name) or (marked and (name == _MARKER or is_work(name)))
-
-    refuse_others(folder, is_ours, "the work")
-
-
-def clear_temporary(folder: Path) -> None:
-    """Remove what a killed run left half-written, or spilt."""
-    remove(folder, lambda name: is_temporary(Path(name).name)
-           or (is_work(name) and name.endswith("/")) or (is_work(name) and name.startswith("spill/")))  # fmt: skip
-
-
-def fresh_folder(folder: Path, expected: str) -> None:
-    """A folder for a step's own files: what a killed run left there is used if it stood on the same things."""
-    stands_on = folder / "stands-on"
-    if not stands_on.exists() or stands_on.read_text() != expected:
-        remove(folder.parent, lambda name: name.startswith(f"{folder.name}/") and is_work(name))
-        folder.mkdir(parents=True, exist_ok=True)
-        place_at(stands_on).write(expected)
 
 
 class Job(Protocol):
@@ -122,12 +49,12 @@ class Job(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class UnitJob:
-    """A job on one unit of `size` bytes: its files are FOLDER/NUMBER with these suffixes."""
+    """A job on one unit of `size` bytes, or on a part of wide work: its files are FOLDER/NUMBER with these suffixes."""
 
     suffixes: ClassVar[Sequence[str]] = (".parquet",)
-    number: int
+    number: int = 0
     folder: Path
-    size: int
+    size: int = 0
 
     @property
     def marker(self) -> Path:
@@ -146,42 +73,134 @@ class Done:
     fingerprint: str
 
 
-def complete(engine: Engine, jobs: Sequence[Job], progress: Progress, what: str, unit: str = BYTES) -> list[Done]:
-    """Do the jobs that are not done yet, which alone count as work; the results of all, in order."""
-    found = [_finished(job) for job in jobs]
-    left = [job for job, done in zip(jobs, found, strict=True) if done is None]
-    progress.start(what, sum(job.size for job in left), unit)
-    fresh = _fresh(engine, left, progress)
-    return [done or next(fresh) for done in found]
+@dataclass(frozen=True)
+class Table:
+    """Parquet files whose rows, one file after the other, are a table, and what they stand on."""
+
+    files: tuple[Path, ...]
+    fingerprint: str
+    rows: int = 0
+
+    @staticmethod
+    def of(jobs: Sequence[Job], done: Sequence[Done]) -> Table:
+        """The first file of each job; jobs count their rows as they like."""
+        rows = sum(result.facts.get("rows", 0) for result in done)
+        return Table(tuple(job.outputs[0] for job in jobs), fingerprint([result.fingerprint for result in done]), rows)
 
 
-def _finished(job: Job) -> Done | None:
+@dataclass(frozen=True)
+class Query:
+    """Wide work: SQL over tables, which may be the rows of other queries."""
+
+    step: str
+    sql: str
+    tables: Mapping[str, Sequence[Table | Query]]
+    number: int = 0
+
+    @property
+    def fingerprint(self) -> str:
+        tables = {name: [part.fingerprint for part in parts] for name, parts in self.tables.items()}
+        return fingerprint([self.step, self.number, self.sql, tables])
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """Where the jobs and queries of a run are done: by its engine, in its folder, while somebody is told."""
+
+    engine: Engine
+    folder: Path
+    progress: Progress
+
+    def complete(self, jobs: Sequence[Job], what: str, unit: str = BYTES) -> list[Done]:
+        """Do the jobs that are not done yet, which alone count as work; the results of all, in order."""
+        found = [finished(job) for job in jobs]
+        left = [job for job, done in zip(jobs, found, strict=True) if done is None]
+        self.progress.start(what, sum(job.size for job in left), unit)
+        fresh = self._fresh(left)
+        return [done or next(fresh) for done in found]
+
+    def _fresh(self, jobs: Sequence[Job]) -> Iterator[Done]:
+        for job, done in zip(jobs, self.engine.map(perform, jobs), strict=True):
+            self.progress.advance(job.size)
+            yield done
+
+    def ask(self, query: Query, what: str = "") -> Table:
+        """The rows of a query, which is run only if they are not there, after the queries whose rows it reads."""
+        found = self.answer(query)
+        if found is None:
+            tables = {name: [self.ask(part) if isinstance(part, Query) else part for part in parts]
+                      for name, parts in query.tables.items()}  # fmt: skip
+            if what:
+                self.progress.start(what, 0)
+            found = self._run(query, {name: [file for part in parts for file in part.files]
+                                      for name, parts in tables.items()})  # fmt: skip
+        return found
+
+    def _run(self, query: Query, tables: Mapping[str, Sequence[Path]]) -> Table:
+        import pyarrow.parquet as pq
+
+        marker = self._marker(query)
+        marker.parent.mkdir(parents=True, exist_ok=True)
+        marker.unlink(missing_ok=True)
+        files = self.engine.query(query.sql, tables, marker.with_suffix(".parquet"))
+        rows = sum(pq.read_metadata(file).num_rows for file in files)
+        _mark(marker, Done({"files": [file.name for file in files], "rows": rows}, query.fingerprint))
+        return Table(tuple(files), query.fingerprint, rows)
+
+    def answer(self, query: Query) -> Table | None:
+        """The rows of a query that has been asked."""
+        marker = self._marker(query)
+        done = _read_marker(marker, query.fingerprint)
+        files = tuple(marker.with_name(name) for name in done.facts["files"]) if done else ()
+        return Table(files, done.fingerprint, done.facts["rows"]) if done and _all_there(files) else None
+
+    def _marker(self, query: Query) -> Path:
+        return self.folder / query.step / f"{query.number:08x}.json"
+
+    def forget(self, query: Query) -> None:
+        """Remove rows that nobody will read again, after the marker that vouches for them."""
+        found = self.answer(query)
+        self._marker(query).unlink(missing_ok=True)
+        for file in found.files if found else ():
+            file.unlink(missing_ok=True)
+
+
+def finished(job: Job) -> Done | None:
     """A job's result, if all of its files are there."""
-    done = read_marker(job.marker, fingerprint(job.depends))
-    return done if done and all(path.exists() for path in job.outputs) else None
-
-
-def _fresh(engine: Engine, jobs: Sequence[Job], progress: Progress) -> Iterator[Done]:
-    for job, done in zip(jobs, engine.map(perform, jobs), strict=True):
-        progress.advance(job.size)
-        yield done
+    done = _read_marker(job.marker, fingerprint(job.depends))
+    return done if done and _all_there(job.outputs) else None
 
 
 def perform(job: Job) -> Done:
     """Do a job and say so. What a marker of other things says ends here: its files are about to be replaced."""
     job.marker.unlink(missing_ok=True)
-    done = Done(job(), fingerprint(job.depends))
-    place_at(job.marker).write(json.dumps({"fingerprint": done.fingerprint, "facts": done.facts}) + "\n")
+    return _mark(job.marker, Done(job(), fingerprint(job.depends)))
+
+
+def forget(jobs: Sequence[Job]) -> None:
+    """Remove what jobs have made, after the markers that vouch for it."""
+    for job in jobs:
+        job.marker.unlink(missing_ok=True)
+        for file in job.outputs:
+            file.unlink(missing_ok=True)
+
+
+def _mark(marker: Path, done: Done) -> Done:
+    place_at(marker).write(json.dumps({"fingerprint": done.fingerprint, "facts": done.facts}) + "\n")
     return done
 
 
-def read_marker(marker: Path, expected: str) -> Done | None:
+def _read_marker(marker: Path, expected: str) -> Done | None:
     """A finished job, or None where there is none or it stood on other things."""
     try:
         values = json.loads(marker.read_bytes())
     except (FileNotFoundError, ValueError):
         return None
     return Done(values["facts"], expected) if values["fingerprint"] == expected else None
+
+
+def _all_there(files: Sequence[Path]) -> bool:
+    return all(file.exists() for file in files)
 
 
 def first_doc(unit: int) -> int:

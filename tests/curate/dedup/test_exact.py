@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gristmill.core.errors import ConfigError
-from gristmill.curate.dedup.exact import Exact, exact_duplicates
+from gristmill.curate.dedup.exact import Exact, equal_documents
 from gristmill.curate.dedup.keep import keep_keys
 from gristmill.curate.digests import text_digests
 from gristmill.curate.documents import Documents
@@ -30,8 +30,9 @@ def _rows(path: Path) -> list[tuple[int, ...]]:
 
 
 def _duplicates(engine: Any, hashes: list[Path], dropped: list[Path], out: Path) -> list[tuple[int, ...]]:
-    exact_duplicates(engine, hashes, dropped, out)
-    return _rows(out)
+    tables = {"documents": hashes, **({"dropped": dropped} if dropped else {})}
+    (found,) = engine.query(equal_documents(bool(dropped)), tables, out)
+    return _rows(found)
 
 
 def test_first_copy_stays_across_units(make_batch: Any, engine: Any, tmp_path: Path) -> None:

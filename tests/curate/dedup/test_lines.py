@@ -7,24 +7,24 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gristmill.core.errors import ConfigError
-from gristmill.core.progress import Quiet
 from gristmill.curate.base import KEEP
 from gristmill.curate.dedup import lines as module
 from gristmill.curate.dedup.lines import (
     Lines,
     Removals,
+    by_hash,
     line_hashes,
     removals_of,
     remove_lines,
     repeated_lines,
-    write_line_hashes,
-)  # fmt: skip
+)
 
 BLANKS = " \t\r\v\f"
 SHORT = Lines(min_chars=1)
@@ -33,12 +33,16 @@ SHORT = Lines(min_chars=1)
 def _after(engine: Any, batches: list[Any], options: Lines, work: Path, dropped: list[Path]) -> list[Any]:
     """The verdict on each batch (a unit) after all three passes."""
     work.mkdir(parents=True, exist_ok=True)
-    files = []
-    for i, documents in enumerate(batches):
-        files.append(work / f"hashes-{i}.parquet")
-        write_line_hashes([line_hashes(documents, options)], files[-1])
-    found = repeated_lines(engine, files, dropped, work, Quiet())
-    return [remove_lines(documents, removals_of(i, found), options) for i, documents in enumerate(batches)]
+    files = [work / f"hashes-{i}.parquet" for i in range(len(batches))]
+    for documents, file in zip(batches, files, strict=True):
+        pq.write_table(by_hash([line_hashes(documents, options)]), file)
+    tables = {"lines": files, **({"dropped": dropped} if dropped else {})}
+    count = module.passes(sum(pq.read_metadata(file).num_rows for file in files))
+    found = [pq.read_table(engine.query(repeated_lines(i, count, bool(dropped)), tables, work / f"lines-{i}.parquet"))
+             for i in range(count)]  # fmt: skip
+    units = [[table.filter((pc.field("doc") >= i << 32) & (pc.field("doc") < (i + 1) << 32)) for table in found]
+             for i in range(len(batches))]  # fmt: skip
+    return [remove_lines(documents, removals_of(unit), options) for documents, unit in zip(batches, units, strict=True)]
 
 
 def _texts(verdict: Any) -> list[str]:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +13,7 @@ from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import derive_key
 from gristmill.curate.dedup.characters import unit_table
 from gristmill.curate.dedup.near import Near, permutations, sign
-from gristmill.curate.dedup.sets import Sets, shingle_sets, write_sets
+from gristmill.curate.dedup.sets import Sets, set_rows, shingle_sets
 
 # Letters with and without case, marks, digits, blanks, and scripts without spaces.
 TEXT = st.text(st.sampled_from("aAbB1é İßΣд, .-\n\u0301漢字かなไทย\u0e31\U00020000😀\x00"), max_size=40)
@@ -188,14 +185,13 @@ def test_options_are_checked(wrong: Any) -> None:
         Near(**wrong)
 
 
-def test_sets_are_found_in_their_file(make_batch: Any, texts_of: Any, tmp_path: Path) -> None:
+def test_sets_are_found_in_their_batches(make_batch: Any, texts_of: Any) -> None:
     from gristmill.curate.dedup.pair_kernels import similarities
 
     documents = make_batch(texts_of(30), unit=3)
-    pq.write_table(pa.Table.from_batches([documents.batch]), tmp_path / "t.parquet", row_group_size=7)
     wanted = np.asarray(documents.batch["doc"])[::2]
-    write_sets(tmp_path / "t.parquet", wanted, wanted + 5, Near(), tmp_path / "s.arrow")
-    sets = Sets(tmp_path / "s.arrow")
+    batches = [documents.batch.slice(i, 7) for i in range(0, 30, 7)]
+    sets = Sets([rows for batch in batches for rows in set_rows(batch, wanted, wanted + 5, Near())])
     addresses, sizes = sets.locate(wanted + 5)
     hashes, ends = shingle_sets(documents, Near())
     assert sizes.tolist() == np.diff(ends)[::2].tolist()

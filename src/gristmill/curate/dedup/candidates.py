@@ -7,14 +7,11 @@ that are alike beyond this band sit together.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from gristmill.core.progress import Progress
 from gristmill.curate.dedup.near import Near
-from gristmill.curate.dedup.queries import alive, with_dropped
-from gristmill.engine.base import Engine
+from gristmill.curate.dedup.queries import alive
 
 LEADERS, NEIGHBOURS = 10, 10
 # One query sees about so many (document, band key), some 1 GB, but at least one band.
@@ -22,97 +19,45 @@ ROWS_A_PASS = 16 << 20
 _PAIR = "earlier_key, earlier, later_key, later"
 _PAIRED = "a.keep_key AS earlier_key, a.doc AS earlier, b.keep_key AS later_key, b.doc AS later"
 
+# Of all `pairs` each once, in the order in which they will be resolved; and the documents of these `candidates`.
+DISTINCT_PAIRS = f"SELECT DISTINCT {_PAIR} FROM pairs ORDER BY later_key, later, earlier_key, earlier"
+WANTED = """
+    SELECT doc FROM (SELECT earlier AS doc FROM candidates UNION SELECT later AS doc FROM candidates) AS both_sides
+    WHERE doc >= 0 ORDER BY doc
+"""
 
-@dataclass(frozen=True)
-class Bands:
-    """The search for candidates over files of signatures, without the documents of `dropped` files."""
 
-    engine: Engine
-    signatures: Sequence[Path]
-    dropped: Sequence[Path]
-    options: Near
-    work: Path
+def passes(options: Near, documents: int) -> list[range]:
+    """The bands by the query that takes them: one at a time, or several where documents are few."""
+    bands = range(options.shape[0])
+    size = max(1, ROWS_A_PASS // max(1, documents))
+    return [bands[i : i + size] for i in range(0, len(bands), size)]
 
-    def candidates(self, progress: Progress) -> Path:
-        """All distinct pairs (earlier_key, earlier, later_key, later), in the order in which they will be resolved."""
-        out = self.work / "candidates.parquet"
-        if out.exists():
-            return out
-        progress.start("near duplicates: bands", self.options.shape[0], "bands")
-        pairs = []
-        for bands in self._passes():
-            pairs.append(self._pairs(bands))
-            progress.advance(len(bands))
-        sql = f"SELECT DISTINCT {_PAIR} FROM pairs ORDER BY later_key, later, earlier_key, earlier"
-        self.engine.query(sql, {"pairs": pairs}, out)
-        for path in pairs:
-            path.unlink()
-        return out
 
-    def alarms(self) -> list[str]:
-        """A sentence on the buckets that were too large to compare all pairs, if there are any."""
-        import pyarrow.parquet as pq
+def members(options: Near, bands: range, dropped: bool) -> str:
+    """SQL for the documents of `signatures` that do not have a bucket to themselves.
 
-        files = [self._file("crowded", bands) for bands in self._passes()]
-        rows = [row for file in files for row in pq.read_table(file).to_pylist()]
-        if not rows:
-            return []
-        largest = max(rows, key=lambda row: (row["size"], -row["doc"]))
-        unit, row = largest["doc"] >> 32, largest["doc"] & 0xFFFFFFFF
-        return [
-            f"{sum(row['buckets'] for row in rows):,} buckets of near-duplicate candidates hold more than "
-            f"{self.options.max_bucket} documents, the largest {largest['size']:,} (the first is row {row:,} of "
-            f"unit {unit:,}): each document there was compared with {LEADERS + 2 * NEIGHBOURS} others only."
-        ]
-
-    def _passes(self) -> list[range]:
-        """The bands by the query that takes them: one at a time, or several where documents are few."""
-        import pyarrow.parquet as pq
-
-        bands = range(self.options.shape[0])
-        documents = sum(pq.read_metadata(path).num_rows for path in self.signatures)
-        size = max(1, ROWS_A_PASS // max(1, documents))
-        return [bands[i : i + size] for i in range(0, len(bands), size)]
-
-    def _file(self, what: str, bands: range) -> Path:
-        return self.work / f"{what}-{bands.start:03d}-{bands.stop:03d}.parquet"
-
-    def _pairs(self, bands: range) -> Path:
-        out = self._file("pairs", bands)
-        if not out.exists():
-            members = {"members": [self._members(bands)]}
-            self.engine.query(_crowded_sql(self.options.max_bucket), members, self._file("crowded", bands))
-            self.engine.query(_pairs_sql(self.options.max_bucket), members, out)
-            self._file("members", bands).unlink()
-        return out
-
-    def _members(self, bands: range) -> Path:
-        """The documents that do not have a bucket to themselves. A key tells its band: each band hashes otherwise."""
-        out = self._file("members", bands)
-        keys = self.options.key_columns
-        columns = ", ".join(
-            sorted({"doc", "keep_key", *(keys[(band + i) % len(keys)] for band in bands for i in (0, 1))})
+    A key tells its band: each band hashes otherwise.
+    """
+    keys = options.key_columns
+    columns = ", ".join(sorted({"doc", "keep_key", *(keys[(band + i) % len(keys)] for band in bands for i in (0, 1))}))
+    return f"""
+        WITH alive AS {alive("signatures", columns, dropped)},
+        seats AS ({" UNION ALL ".join(_seats(keys[band], keys[(band + 1) % len(keys)]) for band in bands)}),
+        shared AS (
+            SELECT bucket, COUNT(*) AS size FROM seats GROUP BY bucket HAVING COUNT(*) > 1 AND MAX(doc) >= 0
         )
-        sql = f"""
-            WITH alive AS {alive("signatures", columns, self.dropped)},
-            seats AS ({" UNION ALL ".join(_seats_sql(keys[band], keys[(band + 1) % len(keys)]) for band in bands)}),
-            shared AS (
-                SELECT bucket, COUNT(*) AS size FROM seats GROUP BY bucket HAVING COUNT(*) > 1 AND MAX(doc) >= 0
-            )
-            SELECT seats.bucket, shared.size, seats.following, seats.keep_key, seats.doc
-            FROM seats JOIN shared ON seats.bucket = shared.bucket
-        """
-        if not out.exists():
-            self.engine.query(sql, with_dropped({"signatures": self.signatures}, self.dropped), out)
-        return out
+        SELECT seats.bucket, shared.size, seats.following, seats.keep_key, seats.doc
+        FROM seats JOIN shared ON seats.bucket = shared.bucket
+    """
 
 
-def _seats_sql(key: str, following: str) -> str:
+def _seats(key: str, following: str) -> str:
     return f"SELECT doc, keep_key, {key} AS bucket, {following} AS following FROM alive"
 
 
-def _crowded_sql(max_bucket: int) -> str:
-    """The largest bucket over the limit, by its first document, and how many such buckets there are: a row or none."""
+def crowded(max_bucket: int) -> str:
+    """SQL for the largest bucket of `members` over the limit, by its first document, and their count: a row or none."""
     return f"""
         WITH crowded AS (
             SELECT size, MIN(doc) AS doc FROM members WHERE size > {max_bucket} AND doc >= 0 GROUP BY bucket, size
@@ -122,7 +67,21 @@ def _crowded_sql(max_bucket: int) -> str:
     """
 
 
-def _pairs_sql(max_bucket: int) -> str:
+def alarms(options: Near, crowds: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A sentence on the buckets that were too large to compare all pairs, if `crowded` gave any."""
+    if not crowds:
+        return []
+    largest = max(crowds, key=lambda crowd: (crowd["size"], -crowd["doc"]))
+    unit, row = largest["doc"] >> 32, largest["doc"] & 0xFFFFFFFF
+    return [
+        f"{sum(crowd['buckets'] for crowd in crowds):,} buckets of near-duplicate candidates hold more than "
+        f"{options.max_bucket} documents, the largest {largest['size']:,} (the first is row {row:,} of "
+        f"unit {unit:,}): each document there was compared with {LEADERS + 2 * NEIGHBOURS} others only."
+    ]
+
+
+def pairs(max_bucket: int) -> str:
+    """SQL for the pairs of `members` that share a bucket, by the keep rule's order in each."""
     steps = " UNION ALL ".join(f"SELECT {step} AS step" for step in range(-NEIGHBOURS, NEIGHBOURS + 1) if step)
     return f"""
         WITH seated AS (

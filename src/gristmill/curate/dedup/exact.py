@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar, Literal
 
 from gristmill.core.options import check_fields
-from gristmill.curate.dedup.queries import alive, with_dropped
-from gristmill.engine.base import Engine
-
-_COLUMNS = "doc, keep_key, hash_hi, hash_lo"
+from gristmill.curate.dedup.queries import alive
 
 
 @dataclass(frozen=True)
@@ -25,10 +20,10 @@ class Exact:
         check_fields(self, "dedup: exact")
 
 
-def exact_duplicates(engine: Engine, hashes: Sequence[Path], dropped: Sequence[Path], out: Path) -> None:
-    """Write the rows (doc, kept) of documents that go, in the order of doc; those in `dropped` (doc) do not count."""
-    sql = f"""
-        WITH alive AS {alive("hashes", _COLUMNS, dropped)},
+def equal_documents(dropped: bool) -> str:
+    """SQL for the rows (doc, kept) of `documents` (doc, keep_key, hash_hi, hash_lo) that go, in the order of doc."""
+    return f"""
+        WITH alive AS {alive("documents", "doc, keep_key, hash_hi, hash_lo", dropped)},
         shared AS (SELECT hash_hi, hash_lo FROM alive GROUP BY hash_hi, hash_lo HAVING COUNT(*) > 1),
         ranked AS (
             SELECT alive.doc, FIRST_VALUE(alive.doc) OVER (
@@ -38,4 +33,3 @@ def exact_duplicates(engine: Engine, hashes: Sequence[Path], dropped: Sequence[P
         )
         SELECT doc, kept FROM ranked WHERE doc <> kept ORDER BY doc
     """
-    engine.query(sql, with_dropped({"hashes": hashes}, dropped), out)

@@ -4,30 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 
 from gristmill.core.options import check_fields
-from gristmill.core.progress import Progress
 from gristmill.core.values import Within
 from gristmill.curate.base import KEEP, Verdict
 from gristmill.curate.dedup.drops import UnitDrops, apply_drops
-from gristmill.curate.dedup.queries import alive, with_dropped
+from gristmill.curate.dedup.queries import alive
 from gristmill.curate.documents import Documents, Ints
 from gristmill.curate.ledger import Ledger
 from gristmill.curate.rows import Passed, passed
-from gristmill.engine.base import Engine
-from gristmill.places.door import place_at
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 # One query sees at most about so many lines, some 1 GB; the hashes' range is cut into as many passes as it takes.
 LINES_A_PASS = 24 << 20
-# Files of hashes are sorted, so that row groups of this many lines let a pass read little but its own range.
-_ROW_GROUP = 1 << 15
 _COLUMNS = ("doc", "line", "hash", "rest")
 EMPTIED = "repeated_lines"
 
@@ -69,51 +63,24 @@ def line_hashes(documents: Documents, options: Lines) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names=_COLUMNS)
 
 
-def write_line_hashes(batches: Iterable[Any], out: Path) -> None:
-    """Write what `line_hashes` gave for a unit as one Parquet file, sorted by hash: 32 bytes a line in memory."""
+def by_hash(batches: Iterable[pa.RecordBatch]) -> pa.Table:
+    """What `line_hashes` gave for a unit as one table, sorted by hash: 32 bytes a line in memory."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    schema = pa.schema([(name, pa.int64()) for name in _COLUMNS])
-    rows = pa.Table.from_batches(batches, schema)
-    with place_at(out).writing() as file:
-        rows = rows.take(pa.array(np.argsort(rows["hash"].to_numpy())))
-        pq.write_table(rows, file, row_group_size=_ROW_GROUP, compression="zstd", use_dictionary=False)
+    rows = pa.Table.from_batches(batches, pa.schema([(name, pa.int64()) for name in _COLUMNS]))
+    return rows.take(pa.array(np.argsort(rows["hash"].to_numpy())))
 
 
-def repeated_lines(
-    engine: Engine, hashes: Sequence[Path], dropped: Sequence[Path], work: Path, progress: Progress
-) -> list[Path]:
-    """Files (doc, line), each in this order, of the lines that an earlier one equals; `dropped` documents have none.
-
-    Whatever is finished in the folder `work` is not done again.
-    """
-    import pyarrow.parquet as pq
-
-    passes = -(-sum(pq.read_metadata(path).num_rows for path in hashes) // LINES_A_PASS) or 1
-    work.mkdir(parents=True, exist_ok=True)
-    progress.start("repeated lines", passes, "passes")
-    found = []
-    for i in range(passes):
-        found.append(work / f"lines-{i:04d}-of-{passes:04d}.parquet")
-        if not found[-1].exists():
-            tables = with_dropped({"lines": hashes}, dropped)
-            engine.query(_repeated_sql(_hash_range(i, passes), dropped), tables, found[-1])
-        progress.advance(1)
-    return found
+def passes(lines: int) -> int:
+    """How many queries it takes, each on a range of the hashes."""
+    return -(-lines // LINES_A_PASS) or 1
 
 
-def _hash_range(i: int, passes: int) -> str:
-    """The condition for range `i` of signed 64-bit numbers; the outer bounds are left away: SQL cannot spell one."""
-    first, after = ((1 << 64) * k // passes - (1 << 63) for k in (i, i + 1))
-    bounds = [f"hash >= {first}"] * (i > 0) + [f"hash < {after}"] * (i + 1 < passes)
-    return " AND ".join(bounds) or "TRUE"
-
-
-def _repeated_sql(condition: str, dropped: Sequence[Path]) -> str:
+def repeated_lines(i: int, passes: int, dropped: bool) -> str:
+    """SQL for the rows (doc, line), in this order, of `lines` in a pass's range of hashes that equal an earlier one."""
     columns = ", ".join(_COLUMNS)
     return f"""
-        WITH alive AS (SELECT {columns} FROM {alive("lines", columns, dropped)} AS a WHERE {condition}),
+        WITH alive AS (SELECT {columns} FROM {alive("lines", columns, dropped)} AS a WHERE {_hash_range(i, passes)}),
         shared AS (SELECT hash, rest FROM alive GROUP BY hash, rest HAVING COUNT(*) > 1),
         counted AS (
             SELECT alive.doc, alive.line,
@@ -124,6 +91,13 @@ def _repeated_sql(condition: str, dropped: Sequence[Path]) -> str:
     """
 
 
+def _hash_range(i: int, passes: int) -> str:
+    """The condition for range `i` of signed 64-bit numbers; the outer bounds are left away: SQL cannot spell one."""
+    first, after = ((1 << 64) * k // passes - (1 << 63) for k in (i, i + 1))
+    bounds = [f"hash >= {first}"] * (i > 0) + [f"hash < {after}"] * (i + 1 < passes)
+    return " AND ".join(bounds) or "TRUE"
+
+
 @dataclass(frozen=True)
 class Removals:
     """Lines that go: documents in ascending order, and the number of a line in each, ascending too."""
@@ -132,14 +106,9 @@ class Removals:
     lines: Ints
 
 
-def removals_of(unit: int, files: Sequence[Path]) -> Removals:
-    """What `repeated_lines` found in the documents of one unit: other row groups are skipped."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    inside = [("doc", ">=", unit << 32), ("doc", "<", (unit + 1) << 32)]
-    rows = pa.concat_tables([pq.read_table(file, filters=inside) for file in files])
-    docs, lines = rows["doc"].to_numpy(), rows["line"].to_numpy()
+def removals_of(tables: Sequence[pa.Table]) -> Removals:
+    """What the passes found in the documents of a unit, together."""
+    docs, lines = (np.concatenate([table[name].to_numpy() for table in tables]) for name in ("doc", "line"))
     order = np.lexsort((lines, docs))
     return Removals(docs[order], lines[order])
 

@@ -44,35 +44,38 @@ def similarities(addresses: Any, sizes: Any, threshold: Any, out: Any) -> None:
 
 
 @compiled
-def _is_dropped(doc: int, docs: Any, dropped: Any) -> bool:
-    at = np.searchsorted(docs, doc)
-    return bool(at < docs.size and docs[at] == doc and dropped[at])
+def _place(doc: int, units: Any, begins: Any) -> int:
+    """The place of a document's bit; -1 for one of an index, which never goes."""
+    return begins[np.searchsorted(units, doc >> 32)] + (doc & 0xFFFFFFFF) if doc >= 0 else -1
 
 
 @entry(
     types.int64(
-        INTS, INTS, FLOATS, INTS, types.boolean[::1],
+        INTS, INTS, FLOATS, INTS, INTS, types.uint8[::1],
         types.int64[::1], types.int64[::1], types.float64[::1],
     )
 )  # fmt: skip
 def resolve(
-    earlier: Any, later: Any, similarity: Any, docs: Any, dropped: Any, out_doc: Any, out_kept: Any, out_similarity: Any
-) -> int:
+    earlier: Any, later: Any, similarity: Any, units: Any, begins: Any, dropped: Any, out_doc: Any, out_kept: Any,
+    out_similarity: Any,
+) -> int:  # fmt: skip
     """Settle edges that come in the order of (later, earlier) by the keep rule; returns the rows of evidence written.
 
-    `docs` (sorted) are all that are the later one of an edge, `dropped` says of each whether it goes. Edges of one
-    document lie together; the best edge to a kept one is its evidence, the first of several equal ones.
+    The documents of units[i] have the bits of `dropped` from begins[i] on: who has gone. Edges of one document lie
+    together; the best edge to a kept one is its evidence, the first of several equal ones.
     """
     rows = 0
     for edge in range(later.size):
-        if _is_dropped(earlier[edge], docs, dropped):
+        place = _place(earlier[edge], units, begins)
+        if place >= 0 and dropped[place >> 3] >> (place & 7) & 1:
             continue
         if rows and out_doc[rows - 1] == later[edge]:
             if similarity[edge] <= out_similarity[rows - 1]:
                 continue
             rows -= 1
         else:
-            dropped[np.searchsorted(docs, later[edge])] = True
+            place = _place(later[edge], units, begins)
+            dropped[place >> 3] |= np.uint8(1 << (place & 7))
         out_doc[rows], out_kept[rows], out_similarity[rows] = later[edge], earlier[edge], similarity[edge]
         rows += 1
     return rows

@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gristmill.curate.documents import Ints
-from gristmill.places.door import place_at
+from gristmill.curate.documents import Bytes, Ints
 
-_ROWS_AT_ONCE = 1 << 20
-
-
-def resolve(edges: Sequence[Path], out: Path) -> None:
-    """Write (doc, kept, similarity) of each document with an edge to an earlier one that is kept.
-
-    `edges` (earlier, later[, similarity]) come in the order of (later, earlier) by the keep rule; without similarity
-    the first kept one is named. 9 bytes of memory a document that is the later one of an edge.
-    """
+if TYPE_CHECKING:
     import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    docs = _later_documents(edges)
-    dropped = np.zeros(len(docs), np.bool_)
-    schema = pa.schema([("doc", pa.int64()), ("kept", pa.int64()), ("similarity", pa.float64())])
-    with place_at(out).writing() as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
-        for batch in _whole_documents(edges):
-            writer.write_table(_settle(batch, docs, dropped, schema))
 
 
-def _settle(edges: Any, docs: Ints, dropped: Any, schema: Any) -> Any:
+def resolve(batches: Iterable[pa.RecordBatch], rows: Mapping[int, int]) -> Iterator[pa.Table]:
+    """The rows (doc, kept, similarity) of documents that go, as their edges come.
+
+    `batches` are edges (earlier, later[, similarity]) in the order of (later, earlier) by the keep rule; without
+    similarity the first kept one is named, and the similarity is null. `rows` says of each unit how many rows it has:
+    who has gone is remembered by a bit each.
+    """
+    units = np.array(sorted(rows), np.int64)
+    ends = np.cumsum([0, *(rows[unit] for unit in units.tolist())], dtype=np.int64)
+    dropped = np.zeros((int(ends[-1]) >> 3) + 1, np.uint8)
+    for edges in _whole_documents(batches):
+        yield _settle(edges, units, ends[:-1], dropped)
+
+
+def _settle(edges: pa.Table, units: Ints, begins: Ints, dropped: Bytes) -> pa.Table:
     import pyarrow as pa
 
     from gristmill.curate.dedup import pair_kernels
@@ -40,39 +36,21 @@ def _settle(edges: Any, docs: Ints, dropped: Any, schema: Any) -> Any:
     verified = "similarity" in edges.column_names
     similarity = edges["similarity"].to_numpy() if verified else np.ones(len(edges))
     columns = [np.empty(len(edges), np.int64), np.empty(len(edges), np.int64), np.empty(len(edges), np.float64)]
-    rows = pair_kernels.resolve(earlier, later, similarity, docs, dropped, *columns)
-    arrays = [pa.array(column[:rows]) for column in columns]
+    count = pair_kernels.resolve(earlier, later, similarity, units, begins, dropped, *columns)
+    arrays = [pa.array(column[:count]) for column in columns]
     if not verified:
-        arrays[2] = pa.nulls(rows, pa.float64())
-    return pa.Table.from_arrays(arrays, schema=schema)
+        arrays[2] = pa.nulls(count, pa.float64())
+    return pa.Table.from_arrays(arrays, names=["doc", "kept", "similarity"])
 
 
-def _later_documents(edges: Sequence[Path]) -> Ints:
-    """The distinct later documents, sorted. Equal ones lie together, so each batch is thinned at once."""
-    found = [np.empty(0, np.int64)]
-    for batch in _batches(edges, ["later"]):
-        later = batch["later"].to_numpy()
-        found.append(later[np.flatnonzero(np.diff(later, prepend=later[0] - 1))])
-    return np.unique(np.concatenate(found))
-
-
-def _batches(edges: Sequence[Path], columns: Sequence[str] | None = None) -> Iterator[Any]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    for path in edges:
-        for batch in pq.ParquetFile(path).iter_batches(_ROWS_AT_ONCE, columns=columns):
-            if len(batch):
-                yield pa.Table.from_batches([batch])
-
-
-def _whole_documents(edges: Sequence[Path]) -> Iterator[Any]:
-    """The edges in batches that end where a later document's edges end."""
+def _whole_documents(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The edges in tables that end where a later document's edges end."""
     import pyarrow as pa
 
     held = None
-    for batch in _batches(edges):
-        table = batch if held is None else pa.concat_tables([held, batch])
+    for batch in (batch for batch in batches if len(batch)):
+        table = pa.Table.from_batches([batch])
+        table = table if held is None else pa.concat_tables([held, table])
         later = table["later"].to_numpy()
         cut = int(np.flatnonzero(later == later[-1])[0])
         held = table.slice(cut)
@@ -80,3 +58,10 @@ def _whole_documents(edges: Sequence[Path]) -> Iterator[Any]:
             yield table.slice(0, cut).combine_chunks()
     if held is not None:
         yield held.combine_chunks()
+
+
+def named(index: bool) -> str:
+    """SQL for the rows of `resolved` in the order of doc, with the `ids` of documents that an index keeps, if any."""
+    kept_id, joined = ("ids.id", "LEFT JOIN ids ON resolved.kept = ids.doc") if index else ("CAST(NULL AS STRING)", "")
+    columns = f"resolved.doc, resolved.kept, {kept_id} AS kept_id, resolved.similarity"
+    return f"SELECT {columns} FROM resolved {joined} ORDER BY resolved.doc"

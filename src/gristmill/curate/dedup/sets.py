@@ -1,10 +1,9 @@
-"""Shingle sets on disk: sorted 64-bit hashes by document, in Arrow files that are mapped rather than read."""
+"""Shingle sets: sorted 64-bit hashes by document, in Arrow batches whose memory is read where it lies."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +11,12 @@ import numpy.typing as npt
 from gristmill.curate.dedup.characters import unit_table
 from gristmill.curate.dedup.near import Near
 from gristmill.curate.documents import Documents, Ints
-from gristmill.places.door import place_at
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 # Texts are shingled in slices of this size: at most 64 MiB of hashes at once by words, 128 MiB by characters.
 _SLICE_BYTES = 16 << 20
-_ROWS_AT_ONCE = 4096
 
 
 def shingle_sets(documents: Documents, options: Near) -> tuple[npt.NDArray[np.uint64], Ints]:
@@ -35,28 +35,25 @@ def shingle_sets(documents: Documents, options: Near) -> tuple[npt.NDArray[np.ui
     return hashes[: shingle_kernels.unique(hashes, ends)], ends
 
 
-def write_sets(texts: Path, wanted: Ints, numbers: Ints, options: Near, out: Path) -> None:
-    """Write the sets of the documents `wanted` (sorted) of a Parquet file (doc, text), known by `numbers` in `out`."""
+def sets_schema() -> pa.Schema:
+    """The columns of a file of shingle sets."""
     import pyarrow as pa
 
-    schema = pa.schema([("doc", pa.int64()), ("shingles", pa.large_list(pa.uint64()))])
-    with place_at(out).writing() as file, pa.ipc.new_file(file, schema) as writer:
-        for documents in _wanted(texts, wanted):
-            hashes, ends = shingle_sets(documents, options)
-            sets = pa.LargeListArray.from_arrays(ends, hashes)
-            docs = numbers[np.searchsorted(wanted, np.asarray(documents.batch.column("doc")))]
-            writer.write_batch(pa.RecordBatch.from_arrays([pa.array(docs), sets], schema=schema))
+    return pa.schema([("doc", pa.int64()), ("shingles", pa.large_list(pa.uint64()))])
 
 
-def _wanted(texts: Path, wanted: Ints) -> Iterator[Documents]:
+def set_rows(batch: pa.RecordBatch, wanted: Ints, numbers: Ints, options: Near) -> Iterator[pa.RecordBatch]:
+    """The sets of the documents `wanted` (sorted) of a batch (doc, text), known by `numbers` from here on."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    for batch in pq.ParquetFile(texts).iter_batches(_ROWS_AT_ONCE, columns=["doc", "text"]):
-        docs = np.asarray(batch.column("doc"))
-        rows = np.flatnonzero(np.isin(docs, wanted, assume_unique=True))
-        columns = [batch.column("doc"), batch.column("text").cast(pa.large_string())]
-        yield from _slices(pa.RecordBatch.from_arrays(columns, names=["doc", "text"]).take(pa.array(rows)))
+    rows = np.flatnonzero(np.isin(np.asarray(batch.column("doc")), wanted, assume_unique=True))
+    columns = [batch.column("doc"), batch.column("text").cast(pa.large_string())]
+    texts = pa.RecordBatch.from_arrays(columns, names=["doc", "text"])
+    for documents in _slices(texts.take(pa.array(rows))):
+        hashes, ends = shingle_sets(documents, options)
+        docs = numbers[np.searchsorted(wanted, np.asarray(documents.batch.column("doc")))]
+        sets = pa.LargeListArray.from_arrays(ends, hashes)
+        yield pa.RecordBatch.from_arrays([pa.array(docs), sets], schema=sets_schema())
 
 
 def _slices(batch: Any) -> Iterator[Documents]:
@@ -71,16 +68,13 @@ def _slices(batch: Any) -> Iterator[Documents]:
 
 
 class Sets:
-    """The sets of one file, mapped: where the set of a document lies in memory, and how many shingles it has."""
+    """The sets of some batches: where the set of a document lies in memory, and how many shingles it has."""
 
-    def __init__(self, path: Path) -> None:
-        import pyarrow as pa
-
-        reader = pa.ipc.open_file(pa.memory_map(str(path)))
-        # The batches keep their memory mapped for as long as this object lives.
-        self._batches = [reader.get_batch(i) for i in range(reader.num_record_batches)]
-        docs = [np.asarray(batch.column("doc")) for batch in self._batches]
-        places = [_places(batch.column("shingles")) for batch in self._batches]
+    def __init__(self, batches: Sequence[pa.RecordBatch]) -> None:
+        # Their memory, of a mapped file as a rule, stays for as long as this object lives.
+        self._batches = batches
+        docs = [np.asarray(batch.column("doc")) for batch in batches]
+        places = [_places(batch.column("shingles")) for batch in batches]
         self._docs = _joined(docs)
         self._addresses = _joined([address for address, _ in places])
         self._sizes = _joined([size for _, size in places])

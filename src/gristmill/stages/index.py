@@ -1,0 +1,182 @@
+"""The index that a run saves for later ones: its folder, and a job for each part."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gristmill.core.errors import ConfigError
+from gristmill.core.options import content
+from gristmill.curate.dedup.index import IDS, INDEX, INDEX_UNIT, KEYS, SETS, describe, is_part, open_index, part_path
+from gristmill.curate.dedup.near import Near
+from gristmill.curate.dedup.queries import alive
+from gristmill.curate.documents import Ints
+from gristmill.places.door import place_at
+from gristmill.places.folders import (
+    LOCK,
+    UNFINISHED,
+    claim,
+    is_lock,
+    look_at,
+    only_run,
+    read_claim,
+    refuse_others,
+    remove,
+)
+from gristmill.places.local import disk_errors, is_temporary
+from gristmill.stages.drops import dropped_table
+from gristmill.stages.near import NearSearch, write_sets
+from gristmill.stages.tables import docs_of_unit
+from gristmill.stages.work import Facts, Job, Query, Table, UnitJob
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# In any keep order the documents of an index come first.
+_FIRST = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True)
+class IndexFolder:
+    """The folder in which a run saves an index: a new or empty one, or what the same run left there when it was cut."""
+
+    folder: Path
+    run: str
+
+    @property
+    def about(self) -> dict[str, Any]:
+        return {"making": "index", "command": "prepare --save-index", "run": self.run}
+
+    def look(self) -> None:
+        """Refuse it where it holds anything else; nothing is written for that."""
+        look_at(self.folder, self._check)
+
+    @contextmanager
+    def making(self) -> Iterator[None]:
+        """Hold it until the run has ended. What another run left there goes: no marker of ours may vouch for it."""
+        with only_run(self.folder, self._check):
+            begun = read_claim(self.folder)
+            goes_on = begun is not None and begun.about == self.about
+            made = claim(self.folder, self.about)
+            remove(self.folder, lambda name: is_temporary(name) or (not goes_on and is_part(name)))
+            yield
+            made.release()
+
+    def _check(self) -> None:
+        begun = read_claim(self.folder)
+        own = begun is not None and begun.about.get("making") == "index"
+
+        def is_ours(name: str) -> bool:
+            if name == LOCK:
+                return is_lock(self.folder / name)
+            return is_temporary(name) or (own and (name == UNFINISHED or is_part(name)))
+
+        if (self.folder / INDEX).exists() and not (begun and begun.about == self.about):
+            raise ConfigError(f"{self.folder} holds an index already: choose a new folder.")
+        refuse_others(self.folder, is_ours, "an index")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _PartJob(UnitJob):
+    """Part NUMBER of the index at `index`."""
+
+    index: Path
+    near: Near
+    upstream: str
+
+    @property
+    def outputs(self) -> Sequence[Path]:
+        return [part_path(self.index, self.number, kind) for kind in (KEYS, IDS, SETS)[: 3 if self.near.verify else 2]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TakeOverJob(_PartJob):
+    """Takes a part of the index that the run compared with into the new one: by a link, or a copy where none can be."""
+
+    @property
+    def depends(self) -> Any:
+        return ["taken over", self.upstream, str(self.index), self.near.verify]
+
+    def __call__(self) -> Facts:
+        for target in self.outputs:
+            target.unlink(missing_ok=True)
+            with disk_errors(target):
+                try:
+                    os.link(Path(self.near.index or "") / target.name, target)
+                except OSError:
+                    shutil.copyfile(Path(self.near.index or "") / target.name, target)
+        return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SaveJob(_PartJob):
+    """Makes a part of what is left of a unit."""
+
+    unit: int
+    texts: Path
+    signatures: Path
+    kept: Table
+
+    @property
+    def depends(self) -> Any:
+        return ["index", self.upstream, self.kept.fingerprint, str(self.index), self.number, content(self.near)]
+
+    def __call__(self) -> Facts:
+        kept = docs_of_unit([self.kept], self.unit)
+        numbers = kept - (self.unit << 32) + ((INDEX_UNIT + self.number) << 32)
+        keys, ids, *sets = self.outputs
+        first = np.full(len(kept), _FIRST, np.int64)
+        _write(keys, _rows_of(self.signatures, self.near.key_columns, kept), doc=numbers, keep_key=first)
+        _write(ids, _rows_of(self.texts, ["id"], kept), doc=numbers)
+        for path in sets:
+            write_sets(self.texts, kept, numbers, self.near, path)
+        return {}
+
+
+def _rows_of(path: Path, columns: Sequence[str], docs: Ints) -> pa.Table:
+    """These columns of the rows of a Parquet file (in the order of doc) whose doc is among `docs`."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(path, columns=["doc", *columns])
+    wanted = np.isin(np.asarray(table["doc"]), docs, assume_unique=True)
+    return table.filter(pa.array(wanted)).select(columns)
+
+
+def _write(path: Path, rows: pa.Table, **before: Ints) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = {name: pa.array(column) for name, column in before.items()}
+    with place_at(path).writing() as file:
+        pq.write_table(
+            pa.table({**columns, **{name: rows[name] for name in rows.column_names}}), file, compression="zstd"
+        )
+
+
+def save_index(search: NearSearch, dropped: Sequence[Table], folder: Path) -> None:
+    """Keep the signatures and shingles of what is left, for later runs to compare with.
+
+    The folder is one that `IndexFolder` holds; near duplicates that this run dropped belong into `dropped` too.
+    """
+    work, near = search.work, search.near
+    sql = f"SELECT doc FROM {alive('signatures', 'doc', bool(dropped))} AS kept ORDER BY doc"
+    kept = work.ask(Query("kept", sql, {"signatures": search.signatures[-1:], **dropped_table(dropped)}))
+    place: dict[str, Any] = {"index": folder, "near": near, "folder": work.folder / "index"}
+    before = len(open_index(near).keys)
+    jobs: list[Job] = [TakeOverJob(number=part, upstream=search.signatures[0].fingerprint, **place)
+                       for part in range(before)]  # fmt: skip
+    jobs += [SaveJob(number=number, unit=job.number, texts=job.texts, signatures=job.outputs[0],
+                     upstream=done.fingerprint, kept=kept, **place)
+             for number, (job, done) in enumerate(zip(search.jobs, search.done, strict=True), before)]  # fmt: skip
+    folder.mkdir(parents=True, exist_ok=True)
+    work.complete(jobs, "saving the index")
+    place_at(folder / INDEX).write(json.dumps(describe(near, len(jobs)), indent=1) + "\n")

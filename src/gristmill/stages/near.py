@@ -1,0 +1,233 @@
+"""The search for near duplicates, from signatures to evidence: queries for candidates, jobs that compare and decide."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from operator import methodcaller
+from pathlib import Path
+from typing import Any, ClassVar
+
+from gristmill.curate.dedup import candidates
+from gristmill.curate.dedup.index import INDEX_UNIT, SETS, index_fingerprint, open_index, part_path
+from gristmill.curate.dedup.near import Near
+from gristmill.curate.dedup.resolve import named, resolve
+from gristmill.curate.dedup.sets import Sets, set_rows, sets_schema
+from gristmill.curate.dedup.verify import verified
+from gristmill.places.door import place_at
+from gristmill.stages.drops import dropped_table
+from gristmill.stages.sign import SignJob
+from gristmill.stages.tables import batches_of, docs_of_unit, table_writer
+from gristmill.stages.work import Done, Facts, Query, Table, UnitJob, Workshop, finished, forget
+
+# Pairs that a job compares at most, or one row group if that has more: row groups of DuckDB's files have 122,880 rows.
+_PAIRS_A_PART = 1 << 19
+_EDGES_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetsJob(UnitJob):
+    """Writes WORK/sets/NUMBER.arrow: the shingle sets of a unit's documents that are candidates."""
+
+    suffixes: ClassVar[Sequence[str]] = (".arrow",)
+    texts: Path
+    upstream: str
+    wanted: Table
+    near: Near
+
+    @property
+    def depends(self) -> Any:
+        return ["sets", self.upstream, self.wanted.fingerprint]
+
+    def __call__(self) -> Facts:
+        docs = docs_of_unit([self.wanted], self.number)
+        write_sets(self.texts, docs, docs, self.near, self.outputs[0])
+        return {}
+
+
+def write_sets(texts: Path, wanted: Any, numbers: Any, near: Near, out: Path) -> None:
+    """The sets of the documents `wanted` (sorted) of a file of texts, known by `numbers`, as a file to be mapped."""
+    import pyarrow as pa
+
+    with place_at(out).writing() as file, pa.ipc.new_file(file, sets_schema()) as writer:
+        for batch in batches_of(texts, ["doc", "text"]):
+            for rows in set_rows(batch, wanted, numbers, near):
+                writer.write_batch(rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareJob(UnitJob):
+    """Writes WORK/edges/NUMBER.parquet: those of some row groups of candidates that are near, in their order."""
+
+    groups: tuple[tuple[Path, int], ...]
+    candidates: str
+    sets: Path
+    near: Near
+
+    @property
+    def depends(self) -> Any:
+        groups = [[file.name, group] for file, group in self.groups]
+        return ["edges", self.candidates, groups, self.near.threshold]
+
+    def __call__(self) -> Facts:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        pairs = pa.concat_tables(
+            pq.ParquetFile(file).read_row_group(group, columns=["earlier", "later"]) for file, group in self.groups
+        )
+        with place_at(self.outputs[0]).writing() as file:
+            pq.write_table(verified(pairs, self._sets_of, self.near.threshold), file, compression="zstd")
+        return {}
+
+    def _sets_of(self, unit: int) -> Sets:
+        """The sets of a unit of this run, or of a part of the index, mapped."""
+        import pyarrow as pa
+
+        path = self.sets / f"{unit:08x}.arrow"
+        if unit < 0:
+            path = part_path(Path(self.near.index or ""), unit - INDEX_UNIT, SETS)
+        reader = pa.ipc.open_file(pa.memory_map(str(path)))
+        return Sets([reader.get_batch(i) for i in range(reader.num_record_batches)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResolveJob(UnitJob):
+    """Writes WORK/resolved/00000000.parquet: who goes in favour of whom, in one pass over all edges in their order.
+
+    Memory is a bit for each document of the corpus, and a million edges.
+    """
+
+    edges: Table
+    rows: dict[int, int]
+
+    @property
+    def depends(self) -> Any:
+        return ["resolved", self.edges.fingerprint]
+
+    def __call__(self) -> Facts:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        schema = pa.schema([("doc", pa.int64()), ("kept", pa.int64()), ("similarity", pa.float64())])
+        files = map(pq.ParquetFile, self.edges.files)
+        batches = itertools.chain.from_iterable(map(methodcaller("iter_batches", _EDGES_AT_ONCE), files))
+        with table_writer(self.outputs[0], schema) as writer:
+            for gone in resolve(batches, self.rows):
+                writer.write_table(gone)
+        return {}
+
+
+@dataclass(frozen=True)
+class NearSearch:
+    """The search among signed documents that are in none of the tables `dropped` (doc)."""
+
+    work: Workshop
+    near: Near
+    jobs: Sequence[SignJob]
+    done: Sequence[Done]
+    dropped: Sequence[Table] = ()
+
+    @cached_property
+    def signatures(self) -> list[Table]:
+        """Those of the index, if there is one, and of this run."""
+        import pyarrow.parquet as pq
+
+        keys = open_index(self.near).keys
+        if not self.near.index:
+            return [Table.of(self.jobs, self.done)]
+        rows = sum(pq.read_metadata(file).num_rows for file in keys)
+        return [Table(tuple(keys), index_fingerprint(Path(self.near.index)), rows), Table.of(self.jobs, self.done)]
+
+    def evidence(self) -> Table:
+        """The rows (doc, kept, kept_id, similarity) of documents that go, in the order of doc.
+
+        `kept` is negative and `kept_id` given where the kept one is in the index; `similarity` is null without
+        verification.
+        """
+        found = self.candidates()
+        edges = self.edges(found) if self.near.verify else found
+        rows = {job.number: done.facts["last"] + 1 for job, done in zip(self.jobs, self.done, strict=True)}
+        job = ResolveJob(edges=edges, rows=rows, folder=self.work.folder / "resolved")
+        resolved = Table.of([job], self.work.complete([job], "near duplicates: who goes"))
+        ids = tuple(open_index(self.near).ids)
+        tables = {"resolved": [resolved], **({"ids": [Table(ids, self.signatures[0].fingerprint)]} if ids else {})}
+        return self.work.ask(Query("near", named(bool(ids)), tables))
+
+    def alarms(self) -> list[str]:
+        """What a user should know: an index of another Unicode, buckets too large to compare all pairs."""
+        crowds = [row for bands in self._passes for file in self.work.ask(self._crowded(bands)).files
+                  for batch in batches_of(file) for row in batch.to_pylist()]  # fmt: skip
+        return [*open_index(self.near).notes, *candidates.alarms(self.near, crowds)]
+
+    @cached_property
+    def _passes(self) -> list[range]:
+        return candidates.passes(self.near, sum(table.rows for table in self.signatures))
+
+    def candidates(self) -> Table:
+        """All distinct pairs (earlier_key, earlier, later_key, later), in the order in which they will be resolved."""
+        pairs = [self._pairs(bands) for bands in self._passes]
+        query = Query("candidates", candidates.DISTINCT_PAIRS, {"pairs": pairs})
+        if self.work.answer(query) is None:
+            self.work.progress.start("near duplicates: bands", self.near.shape[0], "bands")
+            for bands in self._passes:
+                self.work.ask(self._crowded(bands))
+                self.work.ask(self._pairs(bands))
+                self.work.forget(self._members(bands))
+                self.work.progress.advance(len(bands))
+        found = self.work.ask(query)
+        for asked in pairs:
+            self.work.forget(asked)
+        return found
+
+    def _members(self, bands: range) -> Query:
+        tables = {"signatures": self.signatures, **dropped_table(self.dropped)}
+        return Query("members", candidates.members(self.near, bands, bool(self.dropped)), tables, bands.start)
+
+    def _crowded(self, bands: range) -> Query:
+        members = {"members": [self._members(bands)]}
+        return Query("crowded", candidates.crowded(self.near.max_bucket), members, bands.start)
+
+    def _pairs(self, bands: range) -> Query:
+        members = {"members": [self._members(bands)]}
+        return Query("pairs", candidates.pairs(self.near.max_bucket), members, bands.start)
+
+    def edges(self, found: Table) -> Table:
+        """Those of the candidates at or over the threshold (earlier, later, similarity), in the same order."""
+        sets = self.work.folder / "sets"
+        jobs = [CompareJob(groups=groups, candidates=found.fingerprint, sets=sets, near=self.near, number=i,
+                           folder=self.work.folder / "edges", size=1)
+                for i, groups in enumerate(_parts(found.files))]  # fmt: skip
+        shingled = self._shingled(found) if any(finished(job) is None for job in jobs) else []
+        done = self.work.complete(jobs, "near duplicates: verification", "parts")
+        forget(shingled)
+        return Table.of(jobs, done)
+
+    def _shingled(self, found: Table) -> list[SetsJob]:
+        """The sets of all candidates."""
+        wanted = self.work.ask(Query("wanted", candidates.WANTED, {"candidates": [found]}))
+        jobs = [SetsJob(texts=job.texts, upstream=done.fingerprint, wanted=wanted, near=self.near, number=job.number,
+                        folder=self.work.folder / "sets", size=1)
+                for job, done in zip(self.jobs, self.done, strict=True)]  # fmt: skip
+        self.work.complete(jobs, "near duplicates: shingle sets", "parts")
+        return jobs
+
+
+def _parts(files: Sequence[Path]) -> list[tuple[tuple[Path, int], ...]]:
+    """The row groups of files, as many at a time as a job compares."""
+    import pyarrow.parquet as pq
+
+    parts: list[list[tuple[Path, int]]] = []
+    filled = 0
+    for file in files:
+        metadata = pq.read_metadata(file)
+        for group in range(metadata.num_row_groups):
+            rows = metadata.row_group(group).num_rows
+            if not parts or filled + rows > _PAIRS_A_PART:
+                parts.append([])
+                filled = 0
+            parts[-1].append((file, group))
+            filled += rows
+    return [tuple(part) for part in parts]
