@@ -77,9 +77,9 @@ def parameters(function: Function) -> int:
 
 
 def anys(module: Module) -> Iterator[str]:
-    """Uses of `Any` as a kind; `NDArray[Any]`, an array of whatever, is one."""
+    """Uses of `Any` as a kind; `NDArray[Any]` and `dtype[Any]`, arrays of whatever, are kinds."""
     inside_arrays = {id(name) for node in ast.walk(module.tree) if isinstance(node, ast.Subscript)
-                     and ast.unparse(node.value).endswith("NDArray") for name in ast.walk(node)}  # fmt: skip
+                     and ast.unparse(node.value).endswith(("NDArray", "dtype")) for name in ast.walk(node)}  # fmt: skip
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Name) and node.id == "Any" and id(node) not in inside_arrays:
             yield module.place(node, "Any")

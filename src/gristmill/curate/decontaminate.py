@@ -128,17 +128,18 @@ def _shown(documents: Documents, begin: int, end: int) -> str:
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
 
-def texts_of(record: Any, wanted: Sequence[str] = ()) -> list[str]:
+def texts_of(record: object, wanted: Sequence[str] = ()) -> list[str]:
     """The texts of an evaluation's record: of the keys `wanted`, or all, in lists and mappings too."""
-    if wanted:
-        missing = [key for key in wanted if not isinstance(record, Mapping) or key not in record]
-        if missing:
-            raise ConfigError(f"A record of an evaluation lacks {missing[0]!r}: correct decontaminate's fields.")
-        record = [record[key] for key in wanted]
-    return list(_strings(record))
+    if not wanted:
+        return list(_strings(record))
+    values = record if isinstance(record, Mapping) else {}
+    missing = [key for key in wanted if key not in values]
+    if missing:
+        raise ConfigError(f"A record of an evaluation lacks {missing[0]!r}: correct decontaminate's fields.")
+    return list(_strings([values[key] for key in wanted]))
 
 
-def _strings(value: Any) -> Iterator[str]:
+def _strings(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping | Sequence):

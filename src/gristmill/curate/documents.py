@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -74,7 +74,7 @@ class Documents:
         return Documents(self.batch.from_arrays(columns, names=self.batch.schema.names))
 
 
-def text_column(data: Bytes, offsets: Ints) -> Any:
+def text_column(data: Bytes, offsets: Ints) -> pa.Array:
     """An Arrow column of texts over these bytes, without a copy."""
     import pyarrow as pa
 
@@ -82,7 +82,7 @@ def text_column(data: Bytes, offsets: Ints) -> Any:
     return pa.LargeStringArray.from_buffers(len(offsets) - 1, buffers[1], buffers[2])
 
 
-def _buffers(column: Any) -> tuple[Bytes, Ints]:
+def _buffers(column: pa.Array) -> tuple[Bytes, Ints]:
     """The bytes and the n + 1 offsets of a large string column without nulls; slices keep their absolute offsets."""
     _, offsets, data = column.buffers()
     begins = np.frombuffer(offsets, np.int64, len(column) + 1, column.offset * 8) if offsets else np.zeros(1, np.int64)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bisect
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -52,13 +51,13 @@ def check_idx(data: Bytes, name: str, tokens: int, itemsize: int, checksum: str 
     return header
 
 
-def _arrays(data: Bytes, header: IdxHeader) -> tuple[Any, Any]:
+def _arrays(data: Bytes, header: IdxHeader) -> tuple[Ints, Ints]:
     """Where each sequence begins, in bytes, and the first sequence of each document."""
     pointers = data[header.pointers_at : header.documents_at].view("<i8")
     return pointers, data[header.documents_at : header.size].view("<i8")
 
 
-def _rises(values: Any, most: int, multiple: int = 1) -> bool:
+def _rises(values: Ints, most: int, multiple: int = 1) -> bool:
     """Whether values begin with 0, never fall, go no higher than `most` and are all multiples of a power of two."""
     last = 0
     for at in range(0, len(values), _ENTRIES):
@@ -69,7 +68,7 @@ def _rises(values: Any, most: int, multiple: int = 1) -> bool:
     return last <= most
 
 
-def _lengths_agree(lengths: Any, pointers: Any, itemsize: int) -> bool:
+def _lengths_agree(lengths: npt.NDArray[np.int32], pointers: Ints, itemsize: int) -> bool:
     """Whether each sequence but the last, whose end is the shard's, is as long as the way to the next one."""
     ways = ((pointers[at : at + _ENTRIES + 1], lengths[at : at + _ENTRIES]) for at in range(0, len(pointers), _ENTRIES))
     return all((np.diff(part) == said[: len(part) - 1].astype(np.int64) * itemsize).all() for part, said in ways)

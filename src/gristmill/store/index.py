@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import xxhash
 
 from gristmill.core.errors import ConfigError, StoreError
@@ -25,6 +26,7 @@ from gristmill.places.door import place_at
 from gristmill.store.files import Ints
 
 if TYPE_CHECKING:
+    from gristmill.places.memory import Bytes
     from gristmill.store.reader import Store
 
 MAGIC, _UNSUMMED = b"GMPACK\0\2", b"GMPACK\0\1"
@@ -176,7 +178,7 @@ class PackIndex(PackFile):
         return int(np.searchsorted(piece_starts[first : first + packed], found[0], side="right")) - 1
 
 
-def shard_sum(columns: Sequence[Any], bins: int) -> int:
+def shard_sum(columns: Sequence[npt.NDArray[Any]], bins: int) -> int:
     """xxh3-64 of the columns of one shard and of the number of its bins."""
     state = xxhash.xxh3_64()
     for column in columns:
@@ -188,7 +190,7 @@ def shard_sum(columns: Sequence[Any], bins: int) -> int:
 _REMEDY = "build it again with `gristmill index --force`."
 
 
-def _array(data: Any, place: tuple[int, str, int]) -> Any:
+def _array(data: Bytes, place: tuple[int, str, int]) -> npt.NDArray[Any]:
     at, dtype, count = place
     return np.asarray(data[at : at + np.dtype(dtype).itemsize * count]).view(dtype)
 
@@ -247,7 +249,7 @@ def open_pack_index(store: Store, seq_len: int) -> PackIndex:
 
 
 @contextlib.contextmanager
-def new_index(path: Path, header: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def new_index(path: Path, header: dict[str, Any]) -> Iterator[dict[str, npt.NDArray[Any]]]:
     """Writable arrays of a new index file that becomes `path` when the block ends well."""
     places = layout(header["documents"], header["ranges"], header["shards"])
     with place_at(path).filling(places["end"][0]) as data:

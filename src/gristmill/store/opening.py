@@ -52,7 +52,7 @@ def open_store(
     return Store(files, replace(facts, index_dir=place))
 
 
-def as_store(name: str, value: Any) -> Store:
+def as_store(name: str, value: object) -> Store:
     """A store that is open, or what `open_store` opens."""
     if isinstance(value, Store):
         return value

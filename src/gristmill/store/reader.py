@@ -93,7 +93,7 @@ class Store:
         row = (self.num_tokens, documents, self.num_shards, self.dtype, "none" if self.eos is None else self.eos)
         return html_table(f"Store {self.describe()}", ("tokens", "documents", "shards", "dtype", "EOS"), [row])
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[type[Store], tuple[Files, StoreFacts]]:
         return Store, (self.files, self.facts)
 
     # Figures: what a plan pins.

@@ -32,7 +32,7 @@ RULES: Mapping[str, str] = {
 }
 
 
-def make_rule(name: str, options: Mapping[str, Any] | None = None) -> Rule:
+def make_rule(name: str, options: Mapping[str, object] | None = None) -> Rule:
     """The rule that a recipe names, with its options; None or {} are its defaults."""
     if name not in RULES:
         raise ConfigError(f"No filter {name!r}{did_you_mean(name, RULES)}.")
@@ -42,7 +42,7 @@ def make_rule(name: str, options: Mapping[str, Any] | None = None) -> Rule:
     return made
 
 
-def content(rule: Rule) -> dict[str, Any]:
+def content(rule: Rule) -> dict[str, object]:
     """What a rule's answers depend on: its name, its options, and the versions of its models, lists and functions."""
     frozen: Any = rule
     names = [option.name for option in dataclasses.fields(frozen) if option.init]
@@ -50,6 +50,6 @@ def content(rule: Rule) -> dict[str, Any]:
     return {"name": rule.name, "options": options, "versions": getattr(rule, "versions", dict)()}
 
 
-def _without_folder(value: Any) -> Any:
+def _without_folder(value: object) -> object:
     """A file by its name alone: what it holds is among the versions, where it lies is the machine's affair."""
     return Path(value).name if isinstance(value, str) and Path(value).is_file() else value

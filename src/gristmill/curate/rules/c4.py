@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.options import check_fields
 from gristmill.core.values import Count
-from gristmill.curate.base import KEEP, Verdict
-from gristmill.curate.documents import Documents
+from gristmill.curate.base import KEEP, Codes, Verdict
+from gristmill.curate.documents import Documents, Ints, Mask
 from gristmill.curate.words import require_splitter, splitter_versions, words
 
 # In characters: no text is longer than 2 GiB.
@@ -98,7 +98,7 @@ class C4:
         switches = sum(getattr(c4_kernels, switch) for switch in (*steps, *own.switches))
         return switches, own.min_words if self.min_words is None else self.min_words, self.max_word_chars or _NO_LIMIT
 
-    def _edit(self, documents: Documents) -> tuple[Documents, Any, Any, Any]:
+    def _edit(self, documents: Documents) -> tuple[Documents, Codes, Ints, Mask]:
         """The edited documents, the codes so far, the lines left, and which lost white space that was a token."""
         from gristmill.curate.characters import characters
         from gristmill.curate.rules.c4_kernels import READ_AHEAD, edit
@@ -109,7 +109,7 @@ class C4:
         edit(documents.data, documents.offsets, characters(), self._options(), codes, lines, ragged, data, bounds)
         return documents.with_text(data[: bounds[-1]], bounds), codes, lines, ragged
 
-    def _count_sentences(self, edited: Documents, lines: Any, ragged: Any) -> Any:
+    def _count_sentences(self, edited: Documents, lines: Ints, ragged: Mask) -> Ints:
         """The sentences of each document: one a line, and one more for each that begins inside of a line."""
         from gristmill.curate.rules.c4_kernels import add_sentence_breaks
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.options import check_fields
 from gristmill.core.values import Amount, Count, Share
-from gristmill.curate.base import Verdict
+from gristmill.curate.base import Values, Verdict
 from gristmill.curate.documents import Documents
 from gristmill.curate.rules.limits import Limit, first_broken
 from gristmill.curate.words import require_splitter, splitter_versions, words
@@ -64,7 +64,7 @@ class FineWeb:
     def judge(self, documents: Documents) -> Verdict:
         return first_broken(self.limits, self._measure(documents))
 
-    def _measure(self, documents: Documents) -> Any:
+    def _measure(self, documents: Documents) -> list[Values]:
         """Lines, the shares of those that end in punctuation, are short, come again, and line feeds per word."""
         from gristmill.curate.characters import characters
         from gristmill.curate.rules.fineweb_kernels import measure_lines
@@ -75,4 +75,4 @@ class FineWeb:
             figures[1][figures[1] == 0] = np.nan
         # A page without a line has no word either, and is gone by then.
         figures[4] /= np.maximum(words(documents, _SPLITTERS[self.variant]).counts, 1)
-        return figures
+        return list(figures)

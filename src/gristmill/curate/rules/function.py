@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from gristmill.curate.base import KEEP, Verdict
 from gristmill.curate.documents import Documents
 from gristmill.places.door import place_at
 
-Function = Callable[[Any], Any]
+Function = Callable[[object], object]
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class UserFunction:
     def _of_each(self, function: Function, documents: Documents) -> list[bool | str]:
         return [self._ask(function, document) for document in documents.batch.to_pylist()]
 
-    def _ask(self, function: Function, document: dict[str, Any]) -> bool | str:
+    def _ask(self, function: Function, document: dict[str, object]) -> bool | str:
         answer = self._call(function, document, f"document {document['id']!r}")
         if isinstance(answer, (bool, np.bool_)):
             return bool(answer)
@@ -82,7 +82,7 @@ class UserFunction:
             )
         return list(answer.tolist())
 
-    def _call(self, function: Function, argument: Any, what: str) -> Any:
+    def _call(self, function: Function, argument: object, what: str) -> object:
         try:
             return function(argument)
         except Exception as error:
@@ -103,7 +103,7 @@ def _reason(answer: bool | str) -> str:
 @functools.lru_cache(maxsize=8)
 def _load(path: str, name: str, source: bytes) -> Function:
     """The function, once a process."""
-    defined: dict[str, Any] = {"__name__": Path(path).stem, "__file__": path}
+    defined: dict[str, object] = {"__name__": Path(path).stem, "__file__": path}
     try:
         exec(compile(source, path, "exec"), defined)
     except Exception as error:

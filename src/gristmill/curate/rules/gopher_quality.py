@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.options import check_fields, check_order
@@ -86,7 +87,7 @@ class GopherQuality:
             self.limits, (counted, counted, all_words, mean, mean, hashes, ellipses, bullets, ends, alpha, stops)
         )
 
-    def _measure(self, documents: Documents) -> Any:
+    def _measure(self, documents: Documents) -> npt.NDArray[np.float64]:
         from gristmill.core.kernels.slots import hash_set
         from gristmill.curate.characters import characters
         from gristmill.curate.rules.gopher_quality_kernels import measure_lines, measure_words

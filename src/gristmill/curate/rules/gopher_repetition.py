@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.options import check_fields
 from gristmill.core.values import Positive, Share
-from gristmill.curate.base import KEEP, Verdict
-from gristmill.curate.documents import Documents
+from gristmill.curate.base import KEEP, Codes, Values, Verdict
+from gristmill.curate.documents import Documents, Ints
 from gristmill.curate.words import require_splitter, splitter_versions, words
 
 _SPLITTERS = {"gristmill": "gristmill", "datatrove": "spacy"}
@@ -75,7 +75,7 @@ class GopherRepetition:
             self._judge_grams(documents, codes, values)
         return Verdict(self.reasons, codes, values)
 
-    def _judge_segments(self, documents: Documents, codes: Any, values: Any) -> None:
+    def _judge_segments(self, documents: Documents, codes: Codes, values: Values) -> None:
         from gristmill.curate.characters import characters
         from gristmill.curate.rules.repetition_kernels import judge_segments
 
@@ -84,7 +84,7 @@ class GopherRepetition:
         bare = self.variant == "gristmill"
         judge_segments(documents.data, documents.offsets, characters(), bare, shares, codes, values)
 
-    def _judge_grams(self, documents: Documents, codes: Any, values: Any) -> None:
+    def _judge_grams(self, documents: Documents, codes: Codes, values: Values) -> None:
         from gristmill.curate.rules.repetition_kernels import judge_grams
 
         split = words(documents, _SPLITTERS[self.variant])
@@ -95,5 +95,5 @@ class GopherRepetition:
         judge_grams(documents.data, documents.offsets, columns, joined, tops, copies, first, codes, values)
 
 
-def _columns(limits: Limits) -> tuple[Any, Any]:
+def _columns(limits: Limits) -> tuple[Ints, Values]:
     return np.array([size for size, _ in limits], np.int64), np.array([share for _, share in limits], np.float64)

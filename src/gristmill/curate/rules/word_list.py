@@ -6,7 +6,6 @@ import functools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -80,7 +79,7 @@ def _in_words(marks: bool) -> npt.NDArray[np.bool_]:
     return np.asarray(inside | (table & KIND == EXTEND)) if marks else inside
 
 
-def _hash_table(links: dict[int, int]) -> tuple[Any, Any]:
+def _hash_table(links: dict[int, int]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int32]]:
     """Keys and nodes by slot, at most half full."""
     from gristmill.curate.rules import matching_kernels as kernels
 
