@@ -64,12 +64,11 @@ class GristmillDataModule(LightningDataModule):
         ranks = self._ranks()
         if stage == "fit":
             place = self.state_dict() if self.trainer and self.trainer.global_step else {}
-            self._train = TrainLoader(self.plan, *ranks, **self._options)
-            self._train.trainer = self.trainer
+            self._train = TrainLoader(PassLoader(self.plan, *ranks, **self._options), self.trainer)
             if place:  # of an earlier fit of the same Trainer, which goes on
                 self._train.load_state_dict(place)
         if self.val_plan is not None:
-            self._val = ValLoader(self.val_plan, *ranks, **self._options)
+            self._val = ValLoader(TorchLoader(self.val_plan, *ranks, **self._options))
 
     def _ranks(self) -> tuple[int, int]:
         split = getattr(getattr(self.trainer, "strategy", None), "distributed_sampler_kwargs", None)
@@ -103,27 +102,41 @@ class GristmillDataModule(LightningDataModule):
                 loader.close()
 
 
-class TrainLoader(PassLoader):
-    """A `PassLoader` that always has a length: Lightning takes one batch ahead of a loader that has none."""
+class TrainLoader:
+    """The passes of a `PassLoader`, always with a length: Lightning takes one batch ahead of a loader that has none."""
 
-    trainer: Trainer | None = None
+    def __init__(self, passes: PassLoader, trainer: Trainer | None) -> None:
+        self._passes, self._trainer = passes, trainer
+        self.state_dict, self.load_state_dict = passes.state_dict, passes.load_state_dict
+        self.stats, self.close = passes.stats, passes.close
+
+    @property
+    def step(self) -> int:
+        """The next step of the plan that is served."""
+        return self._passes.step
 
     def __len__(self) -> int:
         """Batches of a pass; 2**40 if the plan is endless."""
-        return ENDLESS if self.plan.total_steps is None else super().__len__()
+        return ENDLESS if self._passes.plan.total_steps is None else len(self._passes)
 
-    def __iter__(self) -> Iterator[Tensors]:  # type: ignore[override]
-        if self.step == 0 and self.trainer and self.trainer.ckpt_path and self.trainer.global_step:
+    def __iter__(self) -> Iterator[Tensors]:
+        if self._passes.step == 0 and self._trainer and self._trainer.ckpt_path and self._trainer.global_step:
             raise StateError(
-                f"{self.trainer.ckpt_path} holds no place in the data, it was trained without GristmillDataModule: "
+                f"{self._trainer.ckpt_path} holds no place in the data, it was trained without GristmillDataModule: "
                 "start from its weights alone, by load_from_checkpoint."
             )
-        yield from super().__iter__()
+        yield from self._passes
 
 
-class ValLoader(TorchLoader):
-    """A `TorchLoader` whose every iteration is the whole plan."""
+class ValLoader:
+    """The batches of a `TorchLoader`, every iteration the whole plan."""
 
-    def __iter__(self) -> Iterator[Tensors]:  # type: ignore[override]
-        self.seek(0)
-        return super().__iter__()
+    def __init__(self, batches: TorchLoader) -> None:
+        self._batches, self.stats, self.close = batches, batches.stats, batches.close
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __iter__(self) -> Iterator[Tensors]:
+        self._batches.seek(0)
+        return iter(self._batches)

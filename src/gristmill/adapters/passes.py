@@ -49,7 +49,7 @@ class PassLoader(TorchLoader):
         """Batches of a whole pass; TypeError if the plan is endless."""
         return len(self._pass)
 
-    def __iter__(self) -> Iterator[Tensors]:  # type: ignore[override]
+    def __iter__(self) -> Iterator[Tensors]:
         """Batches from `step` to the end of the pass."""
         if self._pass.total_steps is None:
             yield from super().__iter__()

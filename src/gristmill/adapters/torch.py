@@ -31,7 +31,7 @@ from gristmill.core.errors import ConfigError, StateError
 from gristmill.core.html import counted
 from gristmill.loader.batch import Assembler, Group
 from gristmill.loader.fill import Batch, as_keys
-from gristmill.loader.loader import READAHEAD_BYTES, Loader, step_after
+from gristmill.loader.loader import READAHEAD_BYTES, Loader, PlanLoader, step_after
 from gristmill.loader.state import check_state, make_state
 from gristmill.order.permute import Ints, use_compiled
 from gristmill.order.plan import Plan, as_plan
@@ -98,8 +98,8 @@ def as_device(device: Any) -> torch.device:
         raise refuse("device", "a device of torch that this machine has, such as 'cpu' or 'cuda'", device) from error
 
 
-class TorchLoader(Loader):
-    """A `Loader` that yields tensors, on `device` if one is given; state, step and stats are the loader's.
+class TorchLoader(PlanLoader[Tensors]):
+    """A `Loader` of tensors, on `device` if one is given; state, step and stats are the loader's.
 
     rank and world_size: asked of torch.distributed unless given; see `data_parallel_rank` for mesh. `options` are the
     loader's: keys, threads, readahead_bytes, max_docs, pad_to_multiple_of. Where there is CUDA
@@ -124,26 +124,25 @@ class TorchLoader(Loader):
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "device": self.device, "_pins": self._pins}
 
-    def batch(self, step: int) -> Tensors:  # type: ignore[override]  # the same loader, in tensors
+    def batch(self, step: int) -> Tensors:
         """This rank's rows of any step, without touching the iteration."""
         return self._placed(super().batch(step))
 
-    def batches_from(self, step: int, every: int = 1) -> Iterator[tuple[int, Tensors]]:  # type: ignore[override]
+    def batches_from(self, step: int, every: int = 1) -> Iterator[tuple[int, Tensors]]:
         """Step and batch of each `every`-th step that the plan serves from `step` on."""
         return ((step, self._placed(batch)) for step, batch in super().batches_from(step, every))
 
-    def __iter__(self) -> Iterator[Tensors]:  # type: ignore[override]
+    def __iter__(self) -> Iterator[Tensors]:
         """Batches from `step` on."""
-        batches: Iterator[Any] = super().__iter__()
+        batches = super().__iter__()
         return map(self._placed, batches) if self._pins or self.device is not None else batches
 
-    def _as_batches(self, arrays: Batch) -> Iterator[Tensors]:  # type: ignore[override]
+    def _as_batches(self, arrays: Batch) -> Iterator[Tensors]:
         # Not by `unbind`: its tensors share a version counter, and changing one would spoil the backward of another.
         tensors = (map(torch.from_numpy, stacked) for stacked in arrays.values())
         return (dict(zip(arrays, batch, strict=True)) for batch in zip(*tensors, strict=True))
 
-    def _placed(self, batch: Any) -> Tensors:
-        tensors: Tensors = batch
+    def _placed(self, tensors: Tensors) -> Tensors:
         if self._pins:
             tensors = {key: tensor.pin_memory() for key, tensor in tensors.items()}
         if self.device is None:

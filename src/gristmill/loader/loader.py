@@ -11,8 +11,9 @@ from __future__ import annotations
 import itertools
 import os
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from gristmill.core.arguments import as_whole
 from gristmill.core.errors import ConfigError
@@ -29,18 +30,11 @@ if TYPE_CHECKING:
 
 # Enough to hide a slow read of a batch of 64 x 2,048 with all keys (3.4 MB); buffers are used again, not grown.
 READAHEAD_BYTES = 64 << 20
-Built = tuple[int, Batch, Tally]
+Item = TypeVar("Item")
 
 
-class Loader:
-    """Yields dicts of numpy arrays; `step` is the next step to serve, `served` how many have been.
-
-    keys: more arrays than input_ids and sample_ids: labels, doc_ids, position_ids, cu_seqlens, attention_mask. threads:
-    readers ahead of the loop, 0 reads in the loop itself. readahead_bytes bounds the batches held ready (at least one a
-    thread). max_docs: columns of cu_seqlens, seq_len // 64 by default. pad_to_multiple_of: under cut="pad", batches are
-    as wide as the longest row of the global batch, rounded up to a multiple of this (1: just that), instead of seq_len.
-    Files and threads are opened lazily in each process.
-    """
+class PlanLoader(ABC, Generic[Item]):
+    """What the loaders of a plan share, whatever they make of its arrays; arguments are those of `Loader`."""
 
     def __init__(
         self,
@@ -74,7 +68,7 @@ class Loader:
             pad_to_multiple_of=self._pad_to_multiple_of,
         )
         self._ahead: ReadAhead[Stack] | None = None
-        self._built: Iterator[Built] | None = None
+        self._built: Iterator[tuple[int, Item, Tally]] | None = None
         self._owner = os.getpid()
         self._tally, self._batches, self._waited, self._began = Tally(), 0, 0.0, 0.0
 
@@ -119,12 +113,12 @@ class Loader:
         """Batches that the trainer has had before `step`: steps less the skipped ones."""
         return self.plan.skips.served(self.step)
 
-    def batch(self, step: int) -> Batch:
+    def batch(self, step: int) -> Item:
         """This rank's rows of any step, without touching the iteration."""
         self.plan.check_served(step)
         return next(self._unstack(next(self._stacks(range(step, step + 1)))))[1]
 
-    def batches_from(self, step: int, every: int = 1) -> Iterator[tuple[int, Batch]]:
+    def batches_from(self, step: int, every: int = 1) -> Iterator[tuple[int, Item]]:
         """Step and batch of each `every`-th step that the plan serves from `step` on, without touching the iteration.
 
         Batches are built in the groups of an iteration without threads, at a fraction of the cost of `batch(step)`.
@@ -143,12 +137,12 @@ class Loader:
         own, rows = self._partition.own(everyones, segment.batch_size), self._partition.rows(segment.batch_size)
         return self._assembler.locate(Group(steps, segment, own, rows, self._assembler.widths(segment, everyones)))
 
-    def _unstack(self, stack: Stack) -> Iterator[Built]:
+    def _unstack(self, stack: Stack) -> Iterator[tuple[int, Item, Tally]]:
         return zip(stack.steps, self._as_batches(stack.arrays), stack.tallies, strict=True)
 
-    def _as_batches(self, arrays: Batch) -> Iterator[Batch]:
+    @abstractmethod
+    def _as_batches(self, arrays: Batch) -> Iterator[Item]:
         """The batches of a stack, as this loader gives them."""
-        return unstacked(arrays)
 
     def _group_size(self, step: int) -> tuple[int, int]:
         """(steps a group, groups ahead) that fill the bound of memory without passing it."""
@@ -178,7 +172,7 @@ class Loader:
             yield group
             step = step_after(self.plan, group[-1], every)
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[Item]:
         """Batches from `step` on; a step set while iterating (by seek or load_state_dict) takes effect at once."""
         expected = -1
         while True:
@@ -194,7 +188,7 @@ class Loader:
             self.step = expected = step + 1
             yield batch
 
-    def _restart(self) -> Iterator[Built]:
+    def _restart(self) -> Iterator[tuple[int, Item, Tally]]:
         """What is built from `step` on, by threads if there are to be any."""
         self.close()
         groups = self._groups(self.step)
@@ -207,7 +201,7 @@ class Loader:
         self._began = self._began or time.perf_counter()
         return itertools.chain.from_iterable(map(self._unstack, stacks))
 
-    def _next(self, built: Iterator[Built]) -> tuple[int, Batch] | None:
+    def _next(self, built: Iterator[tuple[int, Item, Tally]]) -> tuple[int, Item] | None:
         began = time.perf_counter()
         found = next(built, None)
         self._waited += time.perf_counter() - began
@@ -254,6 +248,20 @@ class Loader:
         if self._ahead is not None:
             self._ahead.close(wait)
             self._ahead = None
+
+
+class Loader(PlanLoader[Batch]):
+    """Yields dicts of numpy arrays; `step` is the next step to serve, `served` how many have been.
+
+    keys: more arrays than input_ids and sample_ids: labels, doc_ids, position_ids, cu_seqlens, attention_mask. threads:
+    readers ahead of the loop, 0 reads in the loop itself. readahead_bytes bounds the batches held ready (at least one a
+    thread). max_docs: columns of cu_seqlens, seq_len // 64 by default. pad_to_multiple_of: under cut="pad", batches are
+    as wide as the longest row of the global batch, rounded up to a multiple of this (1: just that), instead of seq_len.
+    Files and threads are opened lazily in each process.
+    """
+
+    def _as_batches(self, arrays: Batch) -> Iterator[Batch]:
+        return unstacked(arrays)
 
 
 def step_after(plan: Plan, step: int, batches: int) -> int:
