@@ -10,6 +10,18 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 
+from gristmill.cli_commands import (
+    add_dropped,
+    add_export,
+    add_import,
+    add_index,
+    add_init,
+    add_inspect,
+    add_join,
+    add_prepare,
+    add_train_tokenizer,
+    add_verify,
+)
 from gristmill.cli_options import (
     WHEN_STOPPED,
     Commands,
@@ -130,10 +142,6 @@ def _as_option(option: str, found: re.Match[str]) -> str:
 
 def build_parser() -> argparse.ArgumentParser:
     """All commands and their options."""
-    from gristmill.cli_files import add_export, add_import, add_index, add_join
-    from gristmill.cli_look import add_dropped, add_inspect, add_verify
-    from gristmill.cli_prepare import add_init, add_prepare, add_train_tokenizer
-
     parser = Parser(
         prog="gristmill",
         allow_abbrev=False,

@@ -6,47 +6,30 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from gristmill.cli_options import Commands, answer, command, foreign_options, number, progress_bar
+from gristmill.cli_options import answer, progress_bar
 from gristmill.core.errors import ConfigError
-from gristmill.core.values import Count, Positive, parse_json
+from gristmill.core.values import parse_json
+from gristmill.figures.plan import plan_figures, state_figures
+from gristmill.figures.store import store_figures, token_figures
+from gristmill.loader.plan_file import load_plan
 from gristmill.places.door import place_at
-
-if TYPE_CHECKING:
-    from gristmill.store.reader import Store
+from gristmill.show.document import show_documents, show_why_dropped
+from gristmill.show.dropped import show_dropped
+from gristmill.show.plan import show_places, show_plan, show_state
+from gristmill.show.store import show_store
+from gristmill.show.terminal import facts
+from gristmill.show.verify import show_findings
+from gristmill.store.manifest import MANIFEST, SPLITS
+from gristmill.store.opening import is_sharded_bin, named_paths, open_split, open_store
+from gristmill.store.reader import Store
+from gristmill.store.verify import verify
 
 _ABOUT = {"step": "a plan", "until": "a plan", "plan": "a checkpoint", "doc": "a store or a plan",
           "dtype": "a token file", "eos": "a token file"}  # fmt: skip
 
 
-def add_inspect(commands: Commands) -> None:
-    """`gristmill inspect`"""
-    parser = command(
-        commands, "inspect", _run_inspect,
-        "Show what is in a store, a split, a token file, a plan or a checkpoint. A store shows its figures and its "
-        "funnel: what each step left of the documents, and why the others went.",
-        "data/corpus", "data/corpus --doc web/a.jsonl:12", "plan.json --step 48211", "checkpoint.json --plan plan.json",
-    )  # fmt: skip
-    parser.add_argument(
-        "path", metavar="PATH",
-        help="A store's folder or one of its splits, a token file or several ('t-{00..15}.bin'), or the JSON of a plan "
-        "or a checkpoint.",
-    )  # fmt: skip
-    parser.add_argument("--doc", metavar="ID", help="Show a document: where a store has it, or when a plan serves it.")
-    parser.add_argument(
-        "--step", type=number(Count), metavar="N", help="Show which documents are in this step of a plan."
-    )
-    parser.add_argument(
-        "--until", type=number(Positive), metavar="N", help="Look this far into a plan; by default to its end."
-    )
-    parser.add_argument("--plan", metavar="FILE", help="Check that a checkpoint belongs to this plan.")
-    foreign_options(parser)
-
-
-def _run_inspect(chosen: argparse.Namespace) -> None:
-    from gristmill.store.opening import named_paths
-
+def run_inspect(chosen: argparse.Namespace) -> None:
     path, *others = named_paths(chosen.path)
     if others:
         _refuse_options(chosen, "several token files", ("dtype", "eos"))
@@ -58,10 +41,6 @@ def _run_inspect(chosen: argparse.Namespace) -> None:
 
 
 def _inspect_store(path: Path, chosen: argparse.Namespace) -> None:
-    from gristmill.figures.store import store_figures
-    from gristmill.show.store import show_store
-    from gristmill.store.opening import is_sharded_bin
-
     own = place_at(path).is_folder() and not is_sharded_bin(path)
     _refuse_options(chosen, "a store" if own else "no plan", ("doc",) if own else ("doc", "dtype", "eos"))
     if chosen.doc is not None:
@@ -74,10 +53,6 @@ def _inspect_store(path: Path, chosen: argparse.Namespace) -> None:
 
 
 def _inspect_tokens(path: str | Path, chosen: argparse.Namespace) -> None:
-    from gristmill.figures.store import token_figures
-    from gristmill.show.terminal import facts
-    from gristmill.store.opening import open_store
-
     tokens = token_figures(open_store(path, chosen.dtype, chosen.eos))
     answer(chosen, tokens, lambda: facts(str(tokens["path"]), tokens))
 
@@ -91,7 +66,6 @@ def _refuse_options(chosen: argparse.Namespace, shown: str, allowed: Sequence[st
 
 def _inspect_document(path: Path, chosen: argparse.Namespace) -> None:
     from gristmill.figures.document import find_document
-    from gristmill.show.document import show_documents, show_why_dropped
 
     found, dropped = find_document(path, open_all(path, chosen.dtype, chosen.eos), chosen.doc)
     show = show_documents if found else show_why_dropped
@@ -100,9 +74,6 @@ def _inspect_document(path: Path, chosen: argparse.Namespace) -> None:
 
 def open_all(path: Path, dtype: str | None, eos: int | None) -> list[Store]:
     """The store at `path`; a root gives both of its splits."""
-    from gristmill.store.manifest import MANIFEST, SPLITS
-    from gristmill.store.opening import open_split, open_store
-
     if place_at(path / MANIFEST).exists():
         return [open_split(path, split) for split in SPLITS]
     return [open_store(path, dtype, eos)]
@@ -110,9 +81,6 @@ def open_all(path: Path, dtype: str | None, eos: int | None) -> list[Store]:
 
 def _inspect_json(path: Path, chosen: argparse.Namespace) -> None:
     """A plan or a checkpoint."""
-    from gristmill.figures.plan import state_figures
-    from gristmill.show.plan import show_state
-
     values = parse_json(place_at(path).read(), str(path))
     if isinstance(values, dict) and "gristmill_plan" in values:
         _refuse_options(chosen, "a plan", ("step", "doc", "until"))
@@ -126,10 +94,6 @@ def _inspect_json(path: Path, chosen: argparse.Namespace) -> None:
 
 
 def _inspect_plan(path: Path, chosen: argparse.Namespace) -> None:
-    from gristmill.figures.plan import plan_figures
-    from gristmill.loader.plan_file import load_plan
-    from gristmill.show.plan import show_places, show_plan
-
     plan = load_plan(path)
     if chosen.step is not None:
         documents = plan.trace(chosen.step)
@@ -142,27 +106,8 @@ def _inspect_plan(path: Path, chosen: argparse.Namespace) -> None:
         answer(chosen, figures, lambda: show_plan(repr(plan), figures))
 
 
-def add_dropped(commands: Commands) -> None:
-    """`gristmill dropped`"""
-    parser = command(
-        commands, "dropped", _run_dropped,
-        "Show what is not in a store, and why: how many documents each rule dropped for which reason, with examples. "
-        "Their texts are shown if the store was prepared with --keep-dropped.",
-        "data/corpus", "data/corpus --rule gopher_quality --examples 5", "data/corpus --reason too_few_chars --json",
-    )  # fmt: skip
-    parser.add_argument("path", metavar="DIR", help="A store that `gristmill prepare` made.")
-    parser.add_argument("--rule", metavar="R", help="Show only what this rule (or step) dropped.")
-    parser.add_argument("--reason", metavar="R", help="Show only what went for this reason.")
-    parser.add_argument("--source", metavar="S", help="Show only what went from this source.")
-    parser.add_argument(
-        "--examples", type=number(Positive), metavar="N",
-        help="Show so many of each reason; 1 by default, and 3 where a rule, reason or source is named.",
-    )  # fmt: skip
-
-
-def _run_dropped(chosen: argparse.Namespace) -> None:
+def run_dropped(chosen: argparse.Namespace) -> None:
     from gristmill.figures.dropped import KEYS, dropped
-    from gristmill.show.dropped import show_dropped
 
     asked = {key: getattr(chosen, key) for key in KEYS}
     wanted = chosen.examples if chosen.examples is not None else 3 if any(asked.values()) else 1
@@ -178,20 +123,7 @@ def existing(given: str) -> Path:
     return path
 
 
-def add_verify(commands: Commands) -> None:
-    """`gristmill verify`"""
-    parser = command(
-        commands, "verify", _run_verify,
-        "Check every checksum, count and boundary of a store. Each fault is named, and the exit code is then 1.",
-        "data/corpus",
-    )  # fmt: skip
-    parser.add_argument("path", metavar="DIR", help="A store, or one of its splits.")
-
-
-def _run_verify(chosen: argparse.Namespace) -> int:
-    from gristmill.show.verify import show_findings
-    from gristmill.store.verify import verify
-
+def run_verify(chosen: argparse.Namespace) -> int:
     with progress_bar(chosen) as bar:
         found = verify(chosen.path, progress=bar)
     answer(chosen, {**vars(found), **bar.figures}, lambda: show_findings(chosen.path, found, bar.took()))

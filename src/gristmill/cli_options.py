@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import re
 import sys
 import textwrap
@@ -78,6 +79,25 @@ def command(
     return parser
 
 
+def later(place: str) -> Callable[[argparse.Namespace], int | None]:
+    """The function at `module:name`, imported when it is called: `--help` waits for no library."""
+    module, _, name = place.partition(":")
+
+    def run(chosen: argparse.Namespace) -> int | None:
+        code: int | None = getattr(importlib.import_module(f"gristmill.{module}"), name)(chosen)
+        return code
+
+    return run
+
+
+def add_number(
+    parser: argparse._ActionsContainer, name: str, kind: object, text: str, default: float | None = None,
+    metavar: str = "N",
+) -> None:  # fmt: skip
+    """An option that takes a number of a kind."""
+    parser.add_argument(name, type=number(kind), default=default, metavar=metavar, help=text)
+
+
 def number(kind: object) -> Callable[[str], float]:
     """What turns an option's text into a number of a kind (`Positive`, `Count`), or says which numbers it takes."""
 
@@ -96,12 +116,7 @@ def number(kind: object) -> Callable[[str], float]:
 def foreign_options(parser: argparse.ArgumentParser) -> None:
     """What cannot be known of a bare token file."""
     parser.add_argument("--dtype", help="The type of token files without a header: uint16, uint32, ...")
-    parser.add_argument(
-        "--eos",
-        type=number(Count),
-        metavar="ID",
-        help="The token that ends a document in token files without an index.",
-    )
+    add_number(parser, "--eos", Count, "The token that ends a document in token files without an index.", metavar="ID")
 
 
 def option_name(parser: argparse.ArgumentParser, argument: str) -> str:

@@ -52,7 +52,7 @@ def command(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], i
     """Let `gristmill verify x` do something else; its exit code."""
 
     def run(does: Callable[[], None]) -> int:
-        monkeypatch.setattr("gristmill.cli_look._run_verify", lambda chosen: does())
+        monkeypatch.setattr("gristmill.cli_look.run_verify", lambda chosen: does())
         return main(["verify", "x"])
 
     return run

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from gristmill.figures.document import Record
 from gristmill.show.terminal import facts, line
+
+if TYPE_CHECKING:
+    from gristmill.figures.document import Record
 
 _SHOWN_TEXT = 1000
 

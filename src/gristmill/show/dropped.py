@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from gristmill.figures.dropped import Dropped, DroppedRow, Group
+from typing import TYPE_CHECKING
+
 from gristmill.show.terminal import Row, line, paragraph, percent, table
+
+if TYPE_CHECKING:
+    from gristmill.figures.dropped import Dropped, DroppedRow, Group
 
 _SHOWN_TEXT = 150
 _SHOWN_DETAIL = 30

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from gristmill.show.terminal import line
-from gristmill.store.export import ExportReport
-from gristmill.store.importing import ImportReport
-from gristmill.tokenize.training import TrainingReport
+
+if TYPE_CHECKING:
+    from gristmill.store.export import ExportReport
+    from gristmill.store.importing import ImportReport
+    from gristmill.tokenize.training import TrainingReport
 
 
 def show_exchange(report: ExportReport | ImportReport, took: str) -> None:
