@@ -16,13 +16,13 @@ def test_a_store_has_the_figures_of_both_splits_and_its_manifest(store: Path) ->
     assert figures.tokens == train.num_tokens + val.num_tokens
     assert figures.splits["val"].documents == val.num_documents
     assert figures.splits["train"].fingerprint == train.fingerprint
-    assert figures.funnel == manifest["funnel"] and figures.recipe == manifest["recipe"]
+    assert figures.manifest.funnel == manifest["funnel"] and figures.to_dict()["recipe"] == manifest["recipe"]
     assert figures.steps.kept == (40, 41) and figures.has_dropped and not figures.of_one_split
 
 
 def test_a_split_has_its_own_rows_alone(store: Path) -> None:
     figures = store_figures(store / "val")
-    assert list(figures.splits) == ["val"] == [row["stage"] for row in figures.funnel]
+    assert list(figures.splits) == ["val"] == [row["stage"] for row in figures.manifest.funnel]
     assert figures.of_one_split and not figures.has_dropped
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gristmill.figures.funnel import Funnel, sum_up
+from gristmill.figures.funnel import UNREADABLE, Funnel, sum_up
 from gristmill.places.door import place_at
-from gristmill.store.manifest import MANIFEST, SPLITS, FunnelRow, load_manifest
+from gristmill.store.manifest import MANIFEST, SPLITS, Manifest, load_manifest
 from gristmill.store.opening import open_store
 from gristmill.store.reader import Store
+
+# Of a manifest, in the order of the JSON.
+_KEYS = ("compression", "dtype", "eos", "vocab_size", "tokenizer", "recipe", "funnel", "versions", "split")
 
 
 @dataclass(frozen=True)
@@ -25,19 +28,11 @@ class SplitFigures:
 
 @dataclass(frozen=True)
 class StoreFigures:
-    """What is known of a store, or of one split alone: figures, recipe, funnel, versions."""
+    """What is known of a store, or of one split alone: figures, and a manifest with the rows of the funnel for it."""
 
     path: str
     splits: Mapping[str, SplitFigures]
-    compression: str
-    dtype: str
-    eos: int
-    vocab_size: int
-    tokenizer: Mapping[str, str]
-    recipe: Mapping[str, object]
-    funnel: Sequence[FunnelRow]
-    versions: Mapping[str, str]
-    split: Mapping[str, object]
+    manifest: Manifest
 
     @property
     def of_one_split(self) -> bool:
@@ -52,16 +47,17 @@ class StoreFigures:
     @property
     def has_dropped(self) -> bool:
         """Whether any document is not in it."""
-        return any(row.get("reasons") or row["stage"] == "unreadable" for row in self.funnel)
+        return any(row.get("reasons") or row["stage"] == UNREADABLE for row in self.manifest.funnel)
 
     @property
     def steps(self) -> Funnel:
         """The funnel, summed over the sources."""
-        return sum_up(self.funnel)
+        return sum_up(self.manifest.funnel)
 
     def to_dict(self) -> dict[str, object]:
         """Plain values for JSON; `split` where the hashes of documents could not give val its share."""
-        return {name: value for name, value in vars(self).items() if value or name != "split"}
+        keys = _KEYS if self.manifest.split else _KEYS[:-1]
+        return {"path": self.path, "splits": self.splits, **{key: getattr(self.manifest, key) for key in keys}}
 
 
 def store_figures(path: Path) -> StoreFigures:
@@ -69,20 +65,10 @@ def store_figures(path: Path) -> StoreFigures:
     split = path.name if path.name in SPLITS and not place_at(path / MANIFEST).exists() else None
     root = path.parent if split else path
     manifest = load_manifest(root)
-    return StoreFigures(
-        path=str(path),
-        splits={name: _split_figures(open_store(root / name)) for name in SPLITS
-                if name in manifest.splits and split in (None, name)},
-        compression=manifest.compression,
-        dtype=manifest.dtype,
-        eos=manifest.eos,
-        vocab_size=manifest.vocab_size,
-        tokenizer=manifest.tokenizer,
-        recipe=manifest.recipe,
-        funnel=[row for row in manifest.funnel if split in (None, row["stage"])],
-        versions=manifest.versions,
-        split=manifest.split,
-    )  # fmt: skip
+    splits = {name: _split_figures(open_store(root / name)) for name in SPLITS
+              if name in manifest.splits and split in (None, name)}  # fmt: skip
+    funnel = [row for row in manifest.funnel if split in (None, row["stage"])]
+    return StoreFigures(str(path), splits, replace(manifest, funnel=funnel))
 
 
 def _split_figures(store: Store) -> SplitFigures:

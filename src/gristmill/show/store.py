@@ -12,12 +12,13 @@ from gristmill.show.terminal import line, table
 
 def show_store(store: StoreFigures) -> None:
     """The figures of a store and its funnel, or of one split alone."""
-    packed = "" if store.compression == "none" else f", {store.compression}"
-    kind = f"{store.tokenizer['name']} tokens, {store.dtype}, EOS {store.eos}{packed}"
+    manifest = store.manifest
+    packed = "" if manifest.compression == "none" else f", {manifest.compression}"
+    kind = f"{manifest.tokenizer['name']} tokens, {manifest.dtype}, EOS {manifest.eos}{packed}"
     columns = ("split", "shards", "documents", "tokens", "fingerprint")
     table(f"{store.path}: {kind}", columns, [(name, *vars(split).values()) for name, split in store.splits.items()])
     if store.of_one_split:
-        show_split(store.funnel)
+        show_split(manifest.funnel)
     else:
         show_funnel(store.steps)
 

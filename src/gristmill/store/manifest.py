@@ -32,9 +32,6 @@ _KINDS = {
     "compression": str, "splits": Mapping[str, Mapping[str, object]], "split": Mapping[str, object],
     "recipe": Mapping[str, object], "funnel": list[Mapping[str, object]], "versions": Mapping[str, str], SUM: str,
 }  # fmt: skip
-_FUNNEL_KINDS = {
-    "stage": str, "source": str, "documents": int, "bytes": int, "tokens": int, "reasons": Mapping[str, int]
-}  # fmt: skip
 
 
 class FunnelRow(TypedDict, total=False):
@@ -192,7 +189,7 @@ def _check(values: Values, damaged: str) -> None:
     check_kinds(values, _KINDS, damaged, StoreError)
     check_there(values["tokenizer"], ("name", "fingerprint"), f"{damaged}: its tokenizer", StoreError)
     for row in values["funnel"]:
-        check_kinds(row, _FUNNEL_KINDS, f"{damaged}: its funnel", StoreError)
+        check_kinds(row, kinds_of(FunnelRow), f"{damaged}: its funnel", StoreError)
         check_there(row, ("stage", "source", "documents"), f"{damaged}: its funnel", StoreError)
     for name, split in values["splits"].items():
         _check_split(split, f"{damaged}: its split {name!r}")
