@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pydoc_data.topics
 import random
 from typing import Any
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from gristmill.core.errors import ConfigError
 from gristmill.curate.characters import ALPHABETIC, KIND, SPACE, characters
 from gristmill.curate.documents import Documents
+from gristmill.curate.spacy_rules import spacy_rules
 from gristmill.curate.words import ALPHA, PUNCT, SENTENCE_END, WORD, Words, words
 
 TOPICS = list(pydoc_data.topics.topics.values())
@@ -192,17 +194,17 @@ def test_addresses_and_special_cases_are_spacys(english: Any, chunk: str) -> Non
 
 
 def test_stand_ins_are_settled_wherever_they_stand(english: Any) -> None:
-    """Chunks that only spaCy can split (of digits of another script, or long), first, last, alone and in between."""
+    """Chunks that only Python can split (of digits of another script, or long), first, last, alone and in between."""
     asked = ["x٣.com:٣٣", "a-" * 200 + "b", "表7.1/a-b"]
     texts = [*asked, " ".join(asked), "", "plain words " + asked[0], asked[1] + " plain", " ".join(["a", *asked] * 50)]
     for text, found in zip(texts, split(texts, "spacy"), strict=True):
         assert found == [token.text for token in english.tokenizer(text) if not token.is_space]
 
 
-def test_spacy_is_hardly_asked(english: Any) -> None:
+def test_hardly_anything_is_left_to_python() -> None:
     from gristmill.curate.spacy_words import ChunkTable
 
-    table, asked = ChunkTable(english, 1 << 20), []
+    table, asked = ChunkTable(spacy_rules(), 1 << 20), []
     learn = table._learn
     table._learn = lambda chunks: (asked.extend(chunks), learn(chunks))[1]  # type: ignore[method-assign]
     table.split(documents(TOPICS))
@@ -220,22 +222,21 @@ def test_spacy_flags(english: Any) -> None:
     assert split_words.flags[0] & WORD
 
 
-def test_a_full_table_forgets_and_gives_the_same(english: Any) -> None:
+def test_a_full_table_forgets_and_gives_the_same() -> None:
     from gristmill.curate.spacy_words import ChunkTable
 
-    table = ChunkTable(english, max_words=50)
+    table = ChunkTable(spacy_rules(), max_words=50)
     texts = [" ".join(random.Random(seed).sample(TOPICS[0].split(), 60)) for seed in range(4)] + TOPICS[:5]
     batch = documents(texts)
     assert spelt(batch, table.split(batch)) == split(texts, "spacy")
 
 
-def test_an_unknown_spacy_is_asked_for_everything(english: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gristmill.curate import spacy_rules
+def test_an_unknown_spacy_is_asked_for_everything() -> None:
     from gristmill.curate.spacy_words import ChunkTable
 
-    monkeypatch.setattr(spacy_rules, "_KNOWN_PATTERNS", 1)
     batch = documents(ODD)
-    assert spelt(batch, ChunkTable(english, 1 << 20).split(batch)) == split(ODD, "spacy")
+    table = ChunkTable(dataclasses.replace(spacy_rules(), known=False), 1 << 20)
+    assert spelt(batch, table.split(batch)) == split(ODD, "spacy")
 
 
 def test_special_cases_of_one_token_stay_one(english: Any) -> None:

@@ -48,7 +48,7 @@ DOCUMENT, POSITION, WORDS, STAND_INS, ASKED, ROWS, CHUNKS = range(7)
 
 # Why a scan stopped: all done or chunks to ask for; no room for words; no room for chunks.
 ASK, COLUMNS_FULL, TABLE_FULL = 0, 1, 2
-# A chunk that spaCy is being asked for has no row yet, and a stand-in among the words.
+# A chunk that is left to Python has no row yet, and a stand-in among the words.
 _PENDING = -1
 _STAND_IN = 0x80
 # What chunks are split with: characters, their places and where tokens begin.
@@ -94,7 +94,7 @@ def _learn_word(data: Any, base: int, begin: int, end: int, characters: Any, sen
 
 @leaf
 def _learn_here(data: Any, begin: int, end: int, desk: Any, rulebook: Any, table: Any, state: Any) -> Any:
-    """Enter the words of a chunk that compiled code can split; False where spaCy must be asked."""
+    """Enter the words of a chunk that compiled code can split; False where it is left to Python."""
     characters, rules, _, sentence_ends = rulebook
     known = table[1]
     codes, places, cuts = desk
@@ -114,7 +114,7 @@ def _learn_here(data: Any, begin: int, end: int, desk: Any, rulebook: Any, table
 @leaf
 def _meet(data: Any, begin: int, end: int, slot: Any, key: Any, desk: Any, rulebook: Any, table: Any, misses: Any,
           state: Any) -> None:  # fmt: skip
-    """Enter a chunk: with its words, or pending and among those to ask spaCy for."""
+    """Enter a chunk: with its words, or pending and among those to ask for."""
     slots = table[0]
     row = state[ROWS]
     slots[slot].key = key
@@ -148,7 +148,7 @@ def look_up(
 ) -> Any:
     """The words of each chunk from `state` on; returns why it stopped.
 
-    A chunk for which spaCy must be asked gets a stand-in, one row that `settle` exchanges for its words.
+    A chunk that is left to Python gets a stand-in, one row that `settle` exchanges for its words.
     """
     characters, special_letters, (slots, known) = rulebook[0], rulebook[2], table
     starts, ends, hashes, chars, flags = columns

@@ -1,7 +1,7 @@
 """What spaCy 3.8's English tokenizer does with a chunk, compiled; lazily imported, as Numba is.
 
 A chunk is worked on as characters codes[i:j]; where a token begins, cuts[k] is set. What is not covered here is given
-up, and spaCy itself is asked: long chunks, overlapping emoticons, addresses in scripts with digits of their own.
+up, and left to Python: long chunks, overlapping emoticons, addresses in scripts with digits of their own.
 """
 
 from __future__ import annotations
@@ -369,7 +369,7 @@ def _cut_phrases(chunk: Any, size: int, rules: Any) -> Any:
 
 @leaf
 def cut_chunk(data: Any, begin: int, end: int, rules: Any, codes: Any, places: Any, cuts: Any) -> Any:
-    """Find the tokens of data[begin:end]: the number of its characters, or 0 where spaCy must be asked."""
+    """Find the tokens of data[begin:end]: the number of its characters, or 0 where that is not known here."""
     known, classes = rules[0], rules[1]
     size = 0
     while begin < end:

@@ -1,19 +1,26 @@
-"""spaCy's English tokenizer rules as tables for compiled code, taken from the installed spaCy itself."""
+"""spaCy's English tokenizer rules, taken from the installed spaCy itself and kept: it is imported once a machine."""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import multiprocessing
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from gristmill.core.extras import extra
 from gristmill.core.hashing import hash64
-
-if TYPE_CHECKING:
-    from gristmill.core.kernels.slots import Hashes, HashMap
+from gristmill.core.kept import keep, read_kept
+from gristmill.core.kernels.slots import hash_map, hash_set
+from gristmill.curate.words import kept_rules_name
 
 # What a character may do in spaCy's rules: be split off in front or at the end; count as a letter; let a point after
 # it be split off; be a capital; stand before or after a point that separates; separate by itself.
@@ -21,6 +28,7 @@ PREFIX, SUFFIX, LETTER, BEFORE_LAST_POINT, CAPITAL, BEFORE_POINT, AFTER_POINT, S
     1 << bit for bit in range(8)
 )
 
+PATTERNS = ("prefix", "suffix", "infix", "url")
 # xxh3 of the patterns that chunk_tokenizer.py was written for, those of spaCy 3.8; with others spaCy is asked for all.
 _KNOWN_PATTERNS = 0xA49C223E54026633
 
@@ -33,40 +41,89 @@ _RANGE = re.compile(r"\\?(.)(?:-\\?(.))?", re.DOTALL)
 
 @dataclass(frozen=True)
 class SpacyRules:
-    """Tables of one tokenizer; with `known` False they are of no use, as its patterns are others."""
+    """What an installed spaCy does with English, in plain values; where `known` is False, by patterns of its own."""
 
     known: bool
-    classes: npt.NDArray[np.uint8]
-    # By special case, where its tokens begin: bit k for its character k.
-    specials: HashMap
-    # Of the special cases that spaCy also looks for among tokens: where those tokens begin.
-    phrases: HashMap
+    # Prefix, suffix, infix and url: regular expressions as spaCy uses them.
+    patterns: dict[str, str]
+    # Special cases, each with its tokens.
+    rules: dict[str, list[str]]
+    # Those that spaCy also looks for among tokens, each with the tokens that it is without being special.
+    phrases: dict[str, list[str]]
     # What is split off after a digit: units and currencies.
-    after_digit: Hashes
+    units: list[str]
+    # By what a character may do (PREFIX, ...), the inside of a class of characters.
+    classes: dict[str, str]
+    # The characters that end a sentence.
+    ends: list[str]
 
     @property
     def tables(self) -> tuple[Any, ...]:
-        return self.known, self.classes, self.specials, self.phrases, self.after_digit
+        """For compiled code: `known`, the classes of characters, where the tokens of rules and phrases begin, units."""
+        specials, phrases = (
+            hash_map({text: _begins(tokens) for text, tokens in cases.items()}) for cases in (self.rules, self.phrases)
+        )
+        return self.known, _class_table(self.classes), specials, phrases, hash_set(self.units)
 
 
-def spacy_rules(english: Any) -> SpacyRules:
-    """The rules of this `spacy.blank('en')`."""
+@cache
+def spacy_rules() -> SpacyRules:
+    """The rules of the installed spaCy: read from it once a machine and version, which takes seconds, and kept."""
+    with extra("spacy", "The word splitter 'spacy'"):
+        name = kept_rules_name()
+    source = Path(__file__)
+    if (kept := read_kept(source, name)) is not None:
+        return SpacyRules(**json.loads(kept))
+    made = read_rules(load_english())
+    keep(source, name, json.dumps(vars(made)).encode())
+    return made
+
+
+def load_english() -> Any:
+    """spaCy's English tokenizer with a sentencizer; importing spaCy takes seconds."""
+    with extra("spacy", "The word splitter 'spacy'"), _without_torch():
+        import spacy
+    english = spacy.blank("en")
+    english.add_pipe("sentencizer")
+    # What spaCy notes of each new word (its shape, whether it is a number) takes half of its time and is not used.
+    english.vocab.lex_attr_getters.clear()  # type: ignore[attr-defined]
+    return english
+
+
+@contextlib.contextmanager
+def _without_torch() -> Iterator[None]:
+    """Keep spaCy from importing torch, which its tokenizer does not need: 3.5 s of its 5.
+
+    Only in a worker process, where nobody else could want spaCy's models.
+    """
+    hidden = multiprocessing.parent_process() is not None and "torch" not in sys.modules
+    if hidden:
+        sys.modules["torch"] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        if hidden:
+            del sys.modules["torch"]
+
+
+def read_rules(english: Any) -> SpacyRules:
+    """The rules of this `spacy.blank('en')` with a sentencizer."""
     from spacy.lang import char_classes
     from spacy.symbols import ORTH  # type: ignore[import-not-found]  # compiled, without stubs
 
-    from gristmill.core.kernels.slots import hash_map, hash_set
-
     tokenizer = english.tokenizer
-    rules = {rule: tokens for rule, tokens in tokenizer.rules.items() if not rule.isspace()}
+    special = {rule: tokens for rule, tokens in tokenizer.rules.items() if not rule.isspace()}
+    rules = {rule: [token[ORTH] for token in tokens] for rule, tokens in special.items()}
     plain = _without_special_cases(tokenizer)
-    phrases = {rule: [token.text for token in plain(rule)] for rule in rules if _has_affix(tokenizer, rule)}
-    units = [*char_classes.UNITS.split("|"), *char_classes.CURRENCY.replace("\\", "").split("|"), "+"]
+    searches = (tokenizer.prefix_search, tokenizer.suffix_search, tokenizer.infix_finditer, tokenizer.url_match)
     return SpacyRules(
-        _fingerprint(english) == _KNOWN_PATTERNS and max(map(len, rules)) <= MAX_SPECIAL,
-        _classes(english.Defaults, char_classes),
-        hash_map({rule: _begins([token[ORTH] for token in tokens]) for rule, tokens in rules.items()}),
-        hash_map({rule: _begins(tokens) for rule, tokens in phrases.items()}),
-        hash_set(units),
+        known=_fingerprint(english) == _KNOWN_PATTERNS and max(map(len, rules)) <= MAX_SPECIAL,
+        patterns=dict(zip(PATTERNS, (search.__self__.pattern for search in searches), strict=True)),
+        rules=rules,
+        phrases={rule: [token.text for token in plain(rule)] for rule in rules if _has_affix(tokenizer, rule)},
+        units=[*char_classes.UNITS.split("|"), *char_classes.CURRENCY.replace("\\", "").split("|"), "+"],
+        classes=_classes(english.Defaults, char_classes),
+        ends=sorted(english.get_pipe("sentencizer").punct_chars),
     )
 
 
@@ -91,7 +148,7 @@ def _has_affix(tokenizer: Any, rule: str) -> bool:
     return bool(tokenizer.find_prefix(rule) or tokenizer.find_infix(rule) or tokenizer.find_suffix(rule))
 
 
-def _classes(defaults: Any, char_classes: Any) -> npt.NDArray[np.uint8]:
+def _classes(defaults: Any, char_classes: Any) -> dict[str, str]:
     lower, upper, quotes = char_classes.ALPHA_LOWER, char_classes.ALPHA_UPPER, char_classes.CONCAT_QUOTES
     sets = {
         PREFIX: _single(defaults.prefixes) + char_classes.ICONS,
@@ -103,11 +160,16 @@ def _classes(defaults: Any, char_classes: Any) -> npt.NDArray[np.uint8]:
         AFTER_POINT: upper + quotes,
         SEPARATOR: "…" + char_classes.ICONS,
     }
+    return {str(mark): characters for mark, characters in sets.items()}
+
+
+def _class_table(classes: dict[str, str]) -> npt.NDArray[np.uint8]:
+    """What each character may do, as bits."""
     table = np.zeros(0x110000, np.uint8)
-    for mark, characters in sets.items():
+    for mark, characters in classes.items():
         spelt = _NUMBER.sub(lambda found: chr(int(found[1] or found[2], 16)), characters)
         for first, last in _RANGE.findall(spelt):
-            table[ord(first) : ord(last or first) + 1] |= np.uint8(mark)
+            table[ord(first) : ord(last or first) + 1] |= np.uint8(int(mark))
     return table
 
 

@@ -1,28 +1,25 @@
 """spaCy's English tokens at compiled speed: each distinct chunk between white space is tokenised once.
 
-Compiled code does it for all but one in a thousand, by the rules of spaCy 3.8; for the others spaCy is asked. One thing
-of spaCy is left out: where an emoticon inside a chunk and signs of the chunk before or after it could be read as
-another one (`x|[ =]s`), spaCy splits what it would not split elsewhere. Words then differ by one; decisions hardly can.
+Compiled code does it for all but one in a thousand, by the rules of spaCy 3.8, and Python for the others; another spaCy
+is asked itself. One thing of spaCy is left out: where an emoticon inside a chunk and signs of the chunk before or after
+it could be read as another one (`x|[ =]s`), spaCy splits what it would not split elsewhere. Words then differ by one;
+decisions hardly can.
 """
 
 from __future__ import annotations
 
-import contextlib
-import multiprocessing
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import numpy as np
 
-from gristmill.core.extras import extra
 from gristmill.core.kernels.slots import hash_set
 from gristmill.curate import chunk_kernels as kernels
 from gristmill.curate.characters import characters
 from gristmill.curate.chunk_tokenizer import MAX_CHARS
 from gristmill.curate.documents import Documents, Ints
-from gristmill.curate.spacy_rules import spacy_rules
+from gristmill.curate.spacy_rules import SpacyRules, load_english, spacy_rules
+from gristmill.curate.spacy_tokenizer import SpacyTokenizer
 from gristmill.curate.words import WordColumns, Words
 
 # A process forgets all chunks and begins anew when it knows this many words of them: under 200 MB with the slots.
@@ -42,43 +39,17 @@ def spacy_words(documents: Documents) -> Words:
 
 @cache
 def _chunk_table() -> ChunkTable:
-    return ChunkTable(_english(), MAX_KNOWN_WORDS)
-
-
-@contextlib.contextmanager
-def _without_torch() -> Iterator[None]:
-    """Keep spaCy from importing torch, which its tokenizer does not need: 3.5 s of its 5.
-
-    Only in a worker process, where nobody else could want spaCy's models.
-    """
-    hidden = multiprocessing.parent_process() is not None and "torch" not in sys.modules
-    if hidden:
-        sys.modules["torch"] = None  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        if hidden:
-            del sys.modules["torch"]
-
-
-def _english() -> Any:
-    with extra("spacy", "The word splitter 'spacy'"), _without_torch():
-        import spacy
-    english = spacy.blank("en")
-    english.add_pipe("sentencizer")
-    # What spaCy notes of each new word (its shape, whether it is a number) takes half of its time and is not used.
-    english.vocab.lex_attr_getters.clear()  # type: ignore[attr-defined]
-    return english
+    return ChunkTable(spacy_rules(), MAX_KNOWN_WORDS)
 
 
 class ChunkTable:
     """What spaCy makes of each chunk seen so far."""
 
-    def __init__(self, english: Any, max_words: int) -> None:
-        self._english, self._max_words = english, max_words
-        sentence_ends = np.array(sorted(map(ord, english.get_pipe("sentencizer").punct_chars)), np.int64)
-        letters = [rule for rule in english.tokenizer.rules if rule.isascii() and rule.isalpha()]
-        self._rulebook = (characters(), spacy_rules(english).tables, hash_set(letters), sentence_ends)
+    def __init__(self, rules: SpacyRules, max_words: int) -> None:
+        self._token_lengths, self._max_words = _by_rules(rules) if rules.known else _by_spacy(), max_words
+        sentence_ends = np.array(sorted(map(ord, rules.ends)), np.int64)
+        letters = [rule for rule in rules.rules if rule.isascii() and rule.isalpha()]
+        self._rulebook = (characters(), rules.tables, hash_set(letters), sentence_ends)
         # Where a scan stands: see STATE in chunk_kernels.
         self._state = np.zeros(7, np.int64)
         self._misses = np.empty(2 * _MISSES, np.int64)
@@ -86,7 +57,7 @@ class ChunkTable:
         self._clear()
 
     def split(self, documents: Documents) -> Words:
-        """The words of these documents, by asking spaCy for the chunks that compiled code leaves to it."""
+        """The words of these documents, chunks that compiled code leaves aside included."""
         output, state = WordColumns(documents), self._state
         state[: kernels.ROWS] = 0
         while state[kernels.DOCUMENT] < len(documents):
@@ -109,7 +80,7 @@ class ChunkTable:
         return output.words()
 
     def _settle(self, documents: Documents, output: WordColumns) -> None:
-        """Ask spaCy for the chunks that the scan noted, and put their words in the place of their stand-ins."""
+        """Learn the chunks that the scan noted, and put their words in the place of their stand-ins."""
         spans = self._misses[: self._state[kernels.ASKED]].reshape(-1, 2).tolist()
         if spans:
             self._learn([documents.data[begin:end].tobytes() for begin, end in spans])
@@ -122,7 +93,7 @@ class ChunkTable:
         self._state[kernels.ROWS :] = 0
 
     def _learn(self, chunks: list[bytes]) -> None:
-        """Ask spaCy for the words of these chunks and keep them."""
+        """Find the words of these chunks and keep them."""
         text = b"".join(chunk + b"\n" for chunk in chunks)
         lengths = self._token_lengths(text.decode())
         self._make_room(len(lengths) + _SPARE)
@@ -141,9 +112,29 @@ class ChunkTable:
             slots = larger
         self._table = (slots, known)
 
-    def _token_lengths(self, lines: str) -> Ints:
-        """The length in characters of each token, line feeds included: tokens cover the text without a gap."""
+
+# The length in characters of each token of chunks, one a line, line feeds included.
+TokenLengths = Callable[[str], Ints]
+
+
+def _by_rules(rules: SpacyRules) -> TokenLengths:
+    tokenizer = SpacyTokenizer(rules)
+
+    def lengths(lines: str) -> Ints:
+        chunks = lines.split("\n")[:-1]
+        return np.array([size for chunk in chunks for size in [*map(len, tokenizer.tokens(chunk)), 1]], np.int64)
+
+    return lengths
+
+
+def _by_spacy() -> TokenLengths:
+    """By spaCy itself, whose patterns are others than we know."""
+    english = load_english()
+
+    def lengths(lines: str) -> Ints:
         # spaCy looks for special cases such as `:-(` across blanks too, but never across a line feed.
-        with self._english.memory_zone():
-            lengths: Ints = self._english.tokenizer(lines).to_array(["LENGTH"]).astype(np.int64)
-        return lengths
+        with english.memory_zone():
+            found: Ints = english.tokenizer(lines).to_array(["LENGTH"]).astype(np.int64)
+        return found
+
+    return lengths

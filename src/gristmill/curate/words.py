@@ -67,6 +67,11 @@ def splitter_versions(splitter: str) -> dict[str, str]:
     return {"spacy": importlib.metadata.version("spacy")} if splitter == "spacy" else {}
 
 
+def kept_rules_name() -> str:
+    """The name under which the rules of the installed spaCy are kept."""
+    return f"spacy-{importlib.metadata.version('spacy')}"
+
+
 def words(documents: Documents, splitter: str) -> Words:
     """The words of these documents by one of SPLITTERS, made once and shared.
 
