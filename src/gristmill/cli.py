@@ -31,6 +31,7 @@ from gristmill.cli_options import (
     foreign_options,
     number,
     option_name,
+    progress_bar,
 )
 from gristmill.core.ending import Ending, leave
 from gristmill.core.errors import ConfigError, GristmillError, did_you_mean
@@ -153,13 +154,13 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
     for add in (
         add_prepare, add_init, add_train_tokenizer, add_inspect, add_dropped, add_verify, add_index, add_join,
-        add_export, add_import, _bench, _demo,
+        add_export, add_import, _bench, _warm, _demo,
     ):  # fmt: skip
         add(commands)
     return parser
 
 
-# bench, demo
+# bench, warm, demo
 
 
 def _bench(commands: Commands) -> None:
@@ -204,6 +205,33 @@ def _run_bench(chosen: argparse.Namespace) -> None:
     asked = Asked(chosen.seq_len, chosen.batch_size, chosen.cut, keys)
     rows = measured(store, asked, chosen.seconds)
     answer(chosen, rows, lambda: show_bench(store.describe(), asked, rows))
+
+
+def _warm(commands: Commands) -> None:
+    parser = command(
+        commands, "warm", _run_warm,
+        "Compile ahead what a machine's first run would compile, on all cores: for images, and for machines that start "
+        "often. What is kept is used until gristmill, Numba, Python or the processor change.",
+        "", "--recipe recipe.yaml --dir /opt/kernels",
+    )  # fmt: skip
+    parser.add_argument("--recipe", metavar="FILE", help="Only what a run of this recipe uses; else everything.")
+    parser.add_argument(
+        "--dir", metavar="DIR", help="Keep it in this folder, which NUMBA_CACHE_DIR must name where it is to be used."
+    )
+
+
+def _run_warm(chosen: argparse.Namespace) -> None:
+    from gristmill.core.kept import keep_in
+    from gristmill.recipe import as_recipe
+    from gristmill.stages.warming import warm
+
+    if chosen.dir:
+        keep_in(chosen.dir)
+    recipe = as_recipe(chosen.recipe) if chosen.recipe else None
+    with progress_bar(chosen) as bar:
+        made = warm(recipe, bar)
+    said = f"{len(made)} kernels were compiled." if made else "Nothing was left to compile."
+    answer(chosen, {"compiled": made}, lambda: print(said))
 
 
 def _demo(commands: Commands) -> None:

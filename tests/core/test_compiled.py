@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from gristmill.curate.text_kernels import differ
+from gristmill.core.kernels.texts import differ
 
 from gristmill.core.kernels.utf8 import decode
 

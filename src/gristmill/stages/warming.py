@@ -1,0 +1,133 @@
+"""What a recipe needs compiled, made ahead: once a machine, in processes of their own, on all cores.
+
+Kernels are compiled when their module is first imported, so a run would do that one by one, and each worker for itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import PurePath
+
+from gristmill.core.kept import is_kept, module_path, sources, text_of
+from gristmill.core.progress import Progress
+from gristmill.core.watched import end_with
+from gristmill.curate.words import kept_rules_name
+from gristmill.recipe import Recipe, SourceOptions
+from gristmill.sources.streams import unpacked_name
+
+_RULES = {
+    "c4": ["c4"],
+    "c4_paragraph": ["c4"],
+    "code_quality": ["code", "statistics"],
+    "code_ratio": ["code"],
+    "fasttext": [],
+    "fineweb": ["fineweb"],
+    "function": [],
+    "gopher_quality": ["gopher_quality"],
+    "gopher_repetition": ["repetition"],
+    "language": ["language"],
+    "length": ["statistics"],
+    "profanity": ["matching"],
+    "url": [],
+}
+_DEDUP = {"exact": [], "lines": ["line"], "near": ["shingle", "pair"]}
+# spaCy's rules are no kernel, but are read from it once a machine too: `module:function` is called.
+_SPACY = "gristmill.curate.spacy_rules:spacy_rules"
+
+
+def warm(recipe: Recipe | None, progress: Progress) -> list[str]:
+    """Compile what a recipe uses, or everything, as far as it is not kept yet; what that was."""
+    tasks = _missing(_all_kernels() if recipe is None else kernels(recipe))
+    if tasks:
+        cores = min(os.cpu_count() or 1, len(tasks))
+        progress.note(f"Compiling {len(tasks)} kernels for this machine on {cores} cores, which happens once.")
+        _make_ahead(tasks, cores)
+    return tasks
+
+
+def kernels(recipe: Recipe) -> list[str]:
+    """The modules that a run of this recipe imports and that hold compiled code."""
+    names = ["core.kernels.blake2", "core.kernels.texts"]
+    names += ["sources.json_kernels", "sources.json_arrays"] if any(map(_may_be_json, recipe.sources)) else []
+    names += ["curate.clean_kernels"] if recipe.clean else []
+    names += ["curate.redact_kernels"] if recipe.clean and recipe.clean.redact else []
+    names += ["curate.decontaminate_kernels"] if recipe.decontaminate else []
+    by_spacy = ["spacy" in getattr(rule, "versions", dict)() for rule in recipe.filters]
+    names += ["curate.chunk_kernels"] if any(by_spacy) else []
+    names += ["curate.word_kernels", "core.kernels.slots"] if recipe.filters else []
+    names += [f"curate.rules.{name}_kernels" for rule in recipe.filters for name in _RULES[rule.name]]
+    names += [f"curate.dedup.{name}_kernels" for rule in recipe.dedup for name in _DEDUP[rule.name]]
+    return [*(f"gristmill.{name}" for name in dict.fromkeys(names)), *([_SPACY] if any(by_spacy) else [])]
+
+
+def _may_be_json(source: SourceOptions) -> bool:
+    """Whether a source has files of JSON, by its format or by the names that it gives; a folder may have any."""
+    if source.format:
+        return source.format.startswith("json")
+    suffixes = {PurePath(unpacked_name(PurePath(path))).suffix.lower() for path in source.paths}
+    return any(suffix in ("", ".json", ".jsonl", ".ndjson") or "*" in suffix for suffix in suffixes)
+
+
+def _all_kernels() -> list[str]:
+    """Every module with compiled code that Python calls, the loader's included."""
+    root = module_path("gristmill").parent
+    paths = [path.relative_to(root.parent) for path in root.rglob("*.py") if "\n@entry(" in text_of(path)]
+    return sorted(".".join(path.with_suffix("").parts) for path in paths)
+
+
+def _missing(tasks: Sequence[str]) -> list[str]:
+    from gristmill.core.kept_code import missing_code  # imports Numba, as the run will
+
+    missing = missing_code(task for task in tasks if ":" not in task)
+    if _SPACY in tasks and not is_kept(module_path(_SPACY.partition(":")[0]), kept_rules_name()):
+        missing.append(_SPACY)
+    return missing
+
+
+def _make_ahead(tasks: Sequence[str], processes: int) -> None:
+    """Compile in so many processes. What fails there fails again, and can be seen, where it is used."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", "from gristmill.stages.warming import make; make()", str(os.getpid())]
+    running = [
+        subprocess.Popen([*command, *share], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                         stderr=subprocess.DEVNULL)
+        for share in _shares(tasks, processes)
+    ]  # fmt: skip
+    try:
+        for process in running:
+            process.wait()
+    finally:
+        for process in running:
+            process.kill()
+
+
+def make() -> None:
+    """The main function of a process that makes a share ahead: the tasks are its arguments, after its parent's id."""
+    end_with(int(sys.argv[1]))
+    sys.modules.setdefault("torch", None)  # type: ignore[arg-type]  # spaCy would import it for nothing: 3.5 s
+    for task in sys.argv[2:]:
+        module, _, function = task.partition(":")
+        made = importlib.import_module(module)
+        if function:
+            getattr(made, function)()
+
+
+def _shares(tasks: Sequence[str], count: int) -> list[list[str]]:
+    """Tasks in so many shares of about the same size: the largest first, each to the share that has least."""
+    shares: list[list[str]] = [[] for _ in range(count)]
+    sizes = [0] * count
+    for task in sorted(tasks, key=_size, reverse=True):
+        least = sizes.index(min(sizes))
+        shares[least].append(task)
+        sizes[least] += _size(task)
+    return shares
+
+
+def _size(task: str) -> int:
+    """About how long a task takes: as long as the sources are that are compiled for it."""
+    texts = map(text_of, sources(module_path(task.partition(":")[0])))
+    return sum(len(text) for text in texts if "gristmill.core.compiled import" in text)
