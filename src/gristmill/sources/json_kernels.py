@@ -16,7 +16,7 @@ from numba import types
 
 from gristmill.core.compiled import compiled, entry
 from gristmill.core.kernels.lines import NEWLINE, line_end
-from gristmill.core.kernels.memory import count
+from gristmill.core.kernels.memory import copy, count
 from gristmill.core.kernels.types import BYTES
 from gristmill.sources.json_strings import BAD, string_end, unescape
 
@@ -233,7 +233,5 @@ def gather_values(data: Any, begins: Any, ends: Any, kinds: Any, out: Any, offse
         if kinds[i] == ESCAPED:
             at = unescape(data, begins[i], ends[i], out, at)
         elif kinds[i] != ABSENT:
-            size = ends[i] - begins[i]
-            out[at : at + size] = data[begins[i] : ends[i]]
-            at += size
+            at = copy(data, begins[i], ends[i], out, at)
     offsets[len(begins)] = at

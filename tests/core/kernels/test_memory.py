@@ -11,10 +11,12 @@ from numba import carray, types
 
 from gristmill.core.compiled import entry
 from gristmill.core.kernels.memory import (
+    common,
     copy,
     count,
     holds,
     int64_at,
+    place_of,
     pointer,
     prefetch,
     put_uint64,
@@ -83,3 +85,18 @@ def test_a_stretch_is_copied_and_nothing_else_is_written(data: bytes, first: int
 def test_values_are_found_and_counted(data: bytes, wanted: int) -> None:
     for byte in {wanted, *data[:3]}:
         assert _looked(np.frombuffer(data, np.uint8), byte) == (byte in data, data.count(byte))
+
+
+@entry(types.Tuple((types.int64, types.int64))(BYTES, types.int64, BYTES))
+def _found(data: Any, wanted: int, other: Any) -> Any:
+    return place_of(data, wanted), common(data, 0, other, 0, min(data.size, other.size))
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=20).map(sorted).map(bytes), st.integers(0, 255), st.binary(max_size=6))
+def test_values_are_found_as_numpy_finds_them_and_equal_bytes_are_counted(
+    data: bytes, wanted: int, other: bytes
+) -> None:
+    ours, theirs = np.frombuffer(data, np.uint8), np.frombuffer(other, np.uint8)
+    equal = next((i for i, (a, b) in enumerate(zip(data, other, strict=False)) if a != b), min(len(data), len(other)))
+    assert _found(ours, wanted, theirs) == (np.searchsorted(ours, wanted), equal)

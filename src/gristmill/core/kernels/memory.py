@@ -99,6 +99,28 @@ def copy(data: Any, begin: int, end: int, out: Any, at: int) -> Any:
 
 
 @leaf
+def common(data: Any, begin: int, other: Any, other_begin: int, size: int) -> Any:
+    """How many of `size` bytes are equal before the first that is not."""
+    for i in range(size):
+        if data[begin + i] != other[other_begin + i]:
+            return i
+    return size
+
+
+@leaf
+def place_of(ordered: Any, wanted: Any) -> Any:
+    """Where `wanted` stands among rising values, or would; np.searchsorted takes 0.7 s to compile."""
+    low, high = 0, ordered.size
+    while low < high:
+        middle = (low + high) // 2
+        if ordered[middle] < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@leaf
 def holds(values: Any, wanted: Any) -> Any:
     """Whether any of the values is the wanted one: all are looked at, by vector instructions."""
     found = False

@@ -8,7 +8,7 @@ import numpy as np
 from numba import carray, types
 
 from gristmill.core.compiled import compiled, entry
-from gristmill.core.kernels.memory import pointer
+from gristmill.core.kernels.memory import place_of, pointer
 from gristmill.core.kernels.types import FLOATS, INTS
 
 
@@ -46,7 +46,7 @@ def similarities(addresses: Any, sizes: Any, threshold: Any, out: Any) -> None:
 @compiled
 def _place(doc: int, units: Any, begins: Any) -> int:
     """The place of a document's bit; -1 for one of an index, which never goes."""
-    return begins[np.searchsorted(units, doc >> 32)] + (doc & 0xFFFFFFFF) if doc >= 0 else -1
+    return begins[place_of(units, doc >> 32)] + (doc & 0xFFFFFFFF) if doc >= 0 else -1
 
 
 @entry(

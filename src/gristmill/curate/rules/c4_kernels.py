@@ -10,7 +10,7 @@ from numba import boolean, int16, int64, types, uint8, void
 
 from gristmill.core.compiled import compiled, entry
 from gristmill.core.kernels.lines import NEWLINE, break_size
-from gristmill.core.kernels.memory import copy, holds
+from gristmill.core.kernels.memory import common, copy, holds, place_of
 from gristmill.core.kernels.types import BYTES, INTS, INTS32
 from gristmill.core.kernels.utf8 import begins, decode
 from gristmill.curate.characters import KIND, SPACE
@@ -145,7 +145,7 @@ def _has_long_word(data: Any, begin: int, end: int, most: int, kinds: Any) -> An
 
 @compiled
 def _is_decimal(code: int) -> Any:
-    block = np.searchsorted(_ZEROS, code, side="right") - 1
+    block = place_of(_ZEROS, code + 1) - 1
     return block >= 0 and code - _ZEROS[block] < 10
 
 
@@ -154,7 +154,7 @@ def _after_citation(data: Any, at: int, end: int) -> Any:
     """The end of the `[12]`, `[]`, `[edit]` or `[citation needed]` at `at`; `at` itself if there is none."""
     for letters in (_EDIT, _NEEDED):
         after = at + 1 + letters.size
-        if after <= end and np.array_equal(data[at + 1 : after], letters):
+        if after <= end and common(data, at + 1, letters, 0, letters.size) == letters.size:
             return after
     after = at + 1
     while after < end and data[after] != _CLOSE:
