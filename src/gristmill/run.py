@@ -226,7 +226,7 @@ class _Preparation:
         splits = pipeline.write(self._making, self._tokenizer)
         pipeline.write_account(self._root, keep_texts=self._options.keep_dropped)
         self._check_not_empty(pipeline, splits, files)
-        _write_inputs(self._root, files)
+        _write_inputs(self._root, files, engine)
         place_at(self._root / TOKENIZER).write(self._tokenizer.to_json())
         return self._manifest(pipeline, splits)
 
@@ -267,7 +267,7 @@ class _Preparation:
         )
 
 
-def _write_inputs(root: Path, files: list[InputFile]) -> None:
+def _write_inputs(root: Path, files: list[InputFile], engine: Engine) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -275,7 +275,7 @@ def _write_inputs(root: Path, files: list[InputFile]) -> None:
         "source": [file.source for file in files],
         "path": [file.name for file in files],
         "bytes": list(sizes(str(file.path) for file in files)),
-        "fingerprint": [sampled_checksum(file.path) for file in files],
+        "fingerprint": list(engine.map(sampled_checksum, [file.path for file in files])),
     })  # fmt: skip
     with place_at(root / "inputs.parquet").writing() as file:
         pq.write_table(table, file)

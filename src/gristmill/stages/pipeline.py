@@ -125,10 +125,10 @@ class Pipeline:
 
     def check_ids(self) -> None:
         """Two documents with one id: an error, or, where errors are skipped, the first one stays."""
-        self._drop("id", "duplicate_id", self.work.ask(
-            Query("id", REPEATED_IDS, {"documents": [self._texts()]}), "checking ids"))  # fmt: skip
+        repeated = self.work.ask(Query("id", REPEATED_IDS, {"documents": [self._texts()]}), "checking ids")
         if self.recipe.on_error == "raise":
-            _refuse_repeated_id(self.drops[-1].table)
+            _refuse_repeated_id(repeated)
+        self.drops.append(Drops("id", "duplicate_id", repeated))
 
     def dedup(self) -> None:
         """Run the recipe's dedup rules in its order."""
@@ -144,7 +144,7 @@ class Pipeline:
     def _exact(self) -> None:
         tables = {"documents": [self._texts()], **dropped_table(self._gone())}
         query = Query("exact", equal_documents(bool(self._gone())), tables)
-        self._drop(Exact.name, "duplicate", self.work.ask(query, "finding equal documents"))
+        self.drops.append(Drops(Exact.name, "duplicate", self.work.ask(query, "finding equal documents")))
 
     def _near(self, rule: Near) -> None:
         priorities = {source.name: source.priority for source in self.recipe.sources}
@@ -153,7 +153,7 @@ class Pipeline:
                 for piece in self.pieces]  # fmt: skip
         signed = self.work.complete(jobs, "signing for near duplicates")
         search = NearSearch(self.work, rule, jobs, signed, gone)
-        self._drop(Near.name, "near_duplicate", search.evidence())
+        self.drops.append(Drops(Near.name, "near_duplicate", search.evidence()))
         for alarm in search.alarms():
             self.progress.note(alarm)
         if self.save_index:
@@ -175,10 +175,6 @@ class Pipeline:
         done = self.work.complete(jobs, what)
         self._count(done)
         self.pieces = [piece.moved(job, result) for piece, job, result in zip(self.pieces, jobs, done, strict=True)]
-
-    def _drop(self, rule: str, reason: str, table: Table) -> None:
-        """Add what a wide rule drops to what the next pass over the texts applies."""
-        self.drops.append(Drops(rule, reason, table))
 
     def _texts(self) -> Table:
         """What the last pass over all units wrote."""
