@@ -27,8 +27,9 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
 
 def check_refusal(process: subprocess.Popen[str], out: Path, message: str) -> None:
     _, said = process.communicate()
-    sentences = [line for line in said.splitlines() if not line.startswith("note: ")]
+    sentences = [line for line in said.splitlines() if line.startswith("gristmill: ")]
     assert process.returncode == 1 and len(sentences) == 1 and message in sentences[0], said
+    assert "Traceback" not in said and "Exception" not in said
     assert not list(out.rglob("*.tmp")) and not (out / "manifest.json").exists()
 
 
