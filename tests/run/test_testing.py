@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gristmill as gm
-from gristmill.loader.batch import Batch
+from gristmill.loader.fill import Batch
 from gristmill.testing import (
     EOS,
     assert_equal_batches,

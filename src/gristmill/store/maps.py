@@ -76,11 +76,6 @@ class Maps:
                 if self._open > self._bound:
                     self._evict()
 
-    def address(self, file: int) -> int:
-        """The address of one file, mapped now if need be; only for tables within the bound, or under a lease."""
-        self.ensure(np.array([file]))
-        return int(self.addresses[file])
-
     def bytes_of(self, file: int) -> npt.NDArray[np.uint8]:
         """All bytes of a mapped file."""
         whole: npt.NDArray[Any] = view(int(self.addresses[file]), "u1", int(self._sizes[file]))

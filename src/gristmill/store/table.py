@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -139,7 +138,7 @@ class Table:
             self._trust.check(positions, lengths)
         return nullcontext((self.starts, self.bins.addresses, self.headers, self.itemsizes))
 
-    @contextlib.contextmanager
+    @contextmanager
     def _leased(self, shards: Ints, positions: Ints, lengths: Ints) -> Iterator[tuple[Any, ...]]:
         with self.bins.leased(shards) as addresses:
             if self._trust is not None:
@@ -150,7 +149,7 @@ class Table:
                 with self._extents.leased(positions, lengths) as table:
                     yield table
 
-    @contextlib.contextmanager
+    @contextmanager
     def documents(self, shards: Ints) -> Iterator[tuple[Any, ...]]:
         """The document table of the kernels, with the indices of `shards` mapped and checked."""
         with self.indices.leased(shards) as addresses:
