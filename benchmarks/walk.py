@@ -194,7 +194,7 @@ def figures() -> dict[str, Any]:
         said[f"{name}: modules"] = len(walk.modules)
         said[f"{name}: crossings"] = len(walk.crossings)
         said[f"{name}: calls across"] = walk.crossings.total()
-    twice = entered_twice(Steps())
+    twice = entered_twice(Steps(dedup=("exact", "lines", "near")))
     said["batch: rooms entered twice"] = len(twice)
     said["batch: entries of those"] = sum(twice.values())
     said["crossings"] = {name: [f"{count} x {a} -> {b}" for (a, b), count in walk.crossings.items()]

@@ -19,15 +19,15 @@ def walk(monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module("walk")
 
 
-def _steps(walk: Any) -> Any:
+def _steps(walk: Any, *dedup: str) -> Any:
     """A few rules stand for all: each is called by the chain alone."""
-    return walk.Steps(filters=("length", "c4"))
+    return walk.Steps(("length", "c4"), dedup)
 
 
 def test_a_document_crosses_from_room_to_room_sixteen_times_at_most(walk: Any) -> None:
-    crossings = walk.walk_document(_steps(walk)).crossings
+    crossings = walk.walk_document(_steps(walk, "exact", "near")).crossings
     assert len(crossings) <= MOST_CROSSINGS, "\n".join(f"{a} -> {b}" for a, b in crossings)
 
 
 def test_no_job_enters_a_room_twice_for_a_batch(walk: Any) -> None:
-    assert walk.entered_twice(_steps(walk)) == {}
+    assert walk.entered_twice(_steps(walk, "exact", "lines", "near")) == {}

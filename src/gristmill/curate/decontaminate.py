@@ -77,7 +77,7 @@ class IndexReport:
 
 
 @dataclass(frozen=True, eq=False)
-class Index:
+class RunIndex:
     """The runs of words of all items, sorted by hash: 32 bytes a run and 4 to 8 of filter, mapped from `.npy` files."""
 
     # Of the words of run i, which is data[begins[i]:ends[i]] and belongs to the item items[i].
@@ -176,7 +176,7 @@ def _read(items: Iterable[Item]) -> tuple[list[str], Ints, Texts]:
     return names, np.array(owners, np.int64), from_strings(strings)
 
 
-def _index(runs: tuple[Any, ...], lengths: Ints, names: Sequence[str], owners: Ints, texts: Texts) -> Index:
+def _index(runs: tuple[Any, ...], lengths: Ints, names: Sequence[str], owners: Ints, texts: Texts) -> RunIndex:
     """Sorted and each once: of equal runs the first item's stays."""
     from gristmill.curate.decontaminate_kernels import mark_new
 
@@ -190,7 +190,7 @@ def _index(runs: tuple[Any, ...], lengths: Ints, names: Sequence[str], owners: I
     filter_offsets = np.cumsum([0, *map(len, filters)], dtype=np.int64)
     named = from_strings(names)
     searched = (hashes, begins, ends, texts.data, present, np.concatenate(filters), filter_offsets)
-    return Index(*searched, owners[rows], named.data, named.offsets)
+    return RunIndex(*searched, owners[rows], named.data, named.offsets)
 
 
 def _filter(hashes: Hashes) -> Hashes:
@@ -203,23 +203,23 @@ def _filter(hashes: Hashes) -> Hashes:
 
 def index_files(folder: Path) -> dict[str, Path]:
     """The files of an index, by the fields that they hold."""
-    return {field.name: folder / f"{field.name}.npy" for field in fields(Index)}
+    return {field.name: folder / f"{field.name}.npy" for field in fields(RunIndex)}
 
 
-def _save(index: Index, folder: Path) -> None:
+def _save(index: RunIndex, folder: Path) -> None:
     for name, path in index_files(folder).items():
         with place_at(path).writing() as file:
             np.save(file, getattr(index, name))
 
 
 @lru_cache(maxsize=1)
-def open_index(folder: str) -> Index:
+def open_index(folder: str) -> RunIndex:
     """The index at `folder`, mapped: workers share its pages."""
     try:
         arrays = {name: np.load(path, mmap_mode="r") for name, path in index_files(Path(folder)).items()}
     except (OSError, ValueError) as error:
         raise EngineError(f"The index of evaluations at {folder} cannot be read ({error}): run again.") from error
-    return Index(**{name: np.asarray(array) for name, array in arrays.items()})
+    return RunIndex(**{name: np.asarray(array) for name, array in arrays.items()})
 
 
 @cache

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 from gristmill.core.options import content
 from gristmill.curate.dedup.lines import Lines, by_hash, line_hashes, passes, removals_of, repeated_lines, trim
-from gristmill.curate.documents import Documents
 from gristmill.curate.ledger import Ledger
 from gristmill.places.door import place_at
 from gristmill.stages.drops import Drops, dropped_table
@@ -35,8 +34,8 @@ class LinesJob(UnitJob):
     def __call__(self) -> Facts:
         import pyarrow.parquet as pq
 
-        batches = (Documents(batch) for batch in batches_of(self.texts, ["doc", "id", "text"]))
-        rows = by_hash(line_hashes(documents, self.lines) for documents in batches)
+        batches = batches_of(self.texts, ["doc", "id", "text"])
+        rows = by_hash(line_hashes(batch, self.lines) for batch in batches)
         with place_at(self.outputs[0]).writing() as file:
             pq.write_table(rows, file, row_group_size=_ROW_GROUP, compression="zstd", use_dictionary=False)
         return {"rows": len(rows)}

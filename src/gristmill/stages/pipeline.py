@@ -44,25 +44,28 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Piece:
-    """A unit on its way: where its texts are now, what they stand on, and what has left it so far."""
+class UnitRows:
+    """A unit on its way: the rows of its documents as the last pass left them, and those of what has left it so far.
+
+    They hold texts until the pass that tokenises, and from then on where a document's tokens lie.
+    """
 
     number: int
     source: SourceOptions
     size: int
-    texts: Path = Path()
+    rows: Path = Path()
     fingerprint: str = ""
     dropped: tuple[Path, ...] = ()
 
     def place(self, folder: Path) -> dict[str, Any]:
         """What every job on its texts is given."""
-        return {"texts": self.texts, "upstream": self.fingerprint, "number": self.number, "folder": folder,
+        return {"texts": self.rows, "upstream": self.fingerprint, "number": self.number, "folder": folder,
                 "size": self.size}  # fmt: skip
 
-    def moved(self, job: Job, done: Done) -> Piece:
-        """The unit after a pass that wrote its texts anew."""
-        texts, gone = job.marker.with_suffix(".parquet"), job.marker.with_suffix(".dropped.parquet")
-        return replace(self, texts=texts, fingerprint=done.fingerprint, dropped=(*self.dropped, gone))
+    def moved(self, job: Job, done: Done) -> UnitRows:
+        """The unit after a pass that wrote its rows anew."""
+        rows, gone = job.marker.with_suffix(".parquet"), job.marker.with_suffix(".dropped.parquet")
+        return replace(self, rows=rows, fingerprint=done.fingerprint, dropped=(*self.dropped, gone))
 
 
 @dataclass
@@ -75,7 +78,7 @@ class Pipeline:
     progress: Progress
     save_index: str | None = None
     funnel: Funnel = field(init=False)
-    pieces: list[Piece] = field(default_factory=list)
+    units: list[UnitRows] = field(default_factory=list)
     drops: list[Drops] = field(default_factory=list)
     applied: list[Drops] = field(default_factory=list)
     split: ValSplit | None = None
@@ -105,11 +108,11 @@ class Pipeline:
             for unit, number in zip(units, numbers, strict=True)
         ]  # fmt: skip
         done = self.work.complete(jobs, "reading and filtering")
-        self.pieces = [
-            Piece(job.number, sources[job.unit.source], job.size).moved(job, result)
+        self.units = [
+            UnitRows(job.number, sources[job.unit.source], job.size).moved(job, result)
             for job, result in zip(jobs, done, strict=True)
         ]
-        self.curated = self._texts()
+        self.curated = self._documents()
         self._count(done)
 
     def _keep_key(self, source: SourceOptions) -> int:
@@ -118,14 +121,14 @@ class Pipeline:
         return -source.priority if by_priority else 0
 
     def _count(self, done: Sequence[Done]) -> None:
-        for piece, result in zip(self.pieces, done, strict=True):
-            self.funnel.add(piece.source.name, result.facts)
+        for unit, result in zip(self.units, done, strict=True):
+            self.funnel.add(unit.source.name, result.facts)
 
     # wide
 
     def check_ids(self) -> None:
         """Two documents with one id: an error, or, where errors are skipped, the first one stays."""
-        repeated = self.work.ask(Query("id", REPEATED_IDS, {"documents": [self._texts()]}), "checking ids")
+        repeated = self.work.ask(Query("id", REPEATED_IDS, {"documents": [self._documents()]}), "checking ids")
         if self.recipe.on_error == "raise":
             _refuse_repeated_id(repeated)
         self.drops.append(Drops("id", "duplicate_id", repeated))
@@ -142,15 +145,15 @@ class Pipeline:
                     self._near(rule)
 
     def _exact(self) -> None:
-        tables = {"documents": [self._texts()], **dropped_table(self._gone())}
+        tables = {"documents": [self._documents()], **dropped_table(self._gone())}
         query = Query("exact", equal_documents(bool(self._gone())), tables)
         self.drops.append(Drops(Exact.name, "duplicate", self.work.ask(query, "finding equal documents")))
 
     def _near(self, rule: Near) -> None:
         priorities = {source.name: source.priority for source in self.recipe.sources}
         gone = tuple(self._gone())
-        jobs = [SignJob(dropped=gone, near=rule, priorities=priorities, **piece.place(self.folder / "sign"))
-                for piece in self.pieces]  # fmt: skip
+        jobs = [SignJob(dropped=gone, near=rule, priorities=priorities, **unit.place(self.folder / "sign"))
+                for unit in self.units]  # fmt: skip
         signed = self.work.complete(jobs, "signing for near duplicates")
         search = NearSearch(self.work, rule, jobs, signed, gone)
         self.drops.append(Drops(Near.name, "near_duplicate", search.evidence()))
@@ -161,26 +164,24 @@ class Pipeline:
 
     def _lines(self, rule: Lines) -> None:
         """Drop lines that the corpus has seen; this writes the texts anew, and applies the drops so far."""
-        jobs = [LinesJob(lines=rule, **piece.place(self.folder / "lines")) for piece in self.pieces]
+        jobs = [LinesJob(lines=rule, **unit.place(self.folder / "lines")) for unit in self.units]
         hashed = Table.of(jobs, self.work.complete(jobs, "hashing lines"))
         repeated = tuple(find_repeated(self.work, hashed, self._gone()))
         trims = [TrimJob(drops=tuple(self.drops), repeated=repeated, lines=rule, bit=len(self.curation.steps),
-                         fields=self.recipe.fields, **piece.place(self.folder / "trim"))
-                 for piece in self.pieces]  # fmt: skip
+                         fields=self.recipe.fields, **unit.place(self.folder / "trim"))
+                 for unit in self.units]  # fmt: skip
         self._move(trims, "removing repeated lines")
         self.applied, self.drops = [*self.applied, *self.drops], []
 
     def _move(self, jobs: Sequence[Job], what: str) -> None:
-        """A pass that writes the texts of all units anew."""
+        """A pass that writes the rows of all units anew."""
         done = self.work.complete(jobs, what)
         self._count(done)
-        self.pieces = [piece.moved(job, result) for piece, job, result in zip(self.pieces, jobs, done, strict=True)]
+        self.units = [unit.moved(job, result) for unit, job, result in zip(self.units, jobs, done, strict=True)]
 
-    def _texts(self) -> Table:
+    def _documents(self) -> Table:
         """What the last pass over all units wrote."""
-        return Table(
-            tuple(piece.texts for piece in self.pieces), fingerprint([piece.fingerprint for piece in self.pieces])
-        )
+        return Table(tuple(unit.rows for unit in self.units), fingerprint([unit.fingerprint for unit in self.units]))
 
     def _gone(self) -> list[Table]:
         return [drops.table for drops in self.drops]
@@ -192,8 +193,8 @@ class Pipeline:
         recipe = self.recipe
         encoding = Encoding(pickle.dumps(tokenizer), tokenizer.fingerprint, recipe.store.val_fraction, recipe.seed,
                             (*self.curation.steps, Lines.name))  # fmt: skip
-        jobs = [TokensJob(dropped=piece.dropped, drops=tuple(self.drops), fields=recipe.fields, encoding=encoding,
-                          **piece.place(self.folder / "tokens")) for piece in self.pieces]  # fmt: skip
+        jobs = [TokensJob(dropped=unit.dropped, drops=tuple(self.drops), fields=recipe.fields, encoding=encoding,
+                          **unit.place(self.folder / "tokens")) for unit in self.units]  # fmt: skip
         self._move(jobs, "tokenising")
 
     def write(self, making: Making, tokenizer: Tokenizer) -> dict[str, list[ShardEntry]]:
@@ -218,12 +219,12 @@ class Pipeline:
         drops = {rule.rule: [rule.table] for rule in (*self.applied, *self.drops) if rule.table.rows}
         query = Query("evidence", named_duplicates(list(drops)), {"documents": [self.curated], **drops})
         evidence = self.work.ask(query, "naming duplicates") if drops else None
-        units = tuple((piece.number, piece.dropped) for piece in self.pieces)
+        units = tuple((unit.number, unit.dropped) for unit in self.units)
         folder = root / WORK / "account"
         self.work.complete([
             EvidenceJob(root=root, evidence=evidence, folder=folder),
-            DroppedJob(root=root, evidence=evidence, units=units, upstream=self._texts().fingerprint, texts=keep_texts,
-                       number=1, folder=folder),
+            DroppedJob(root=root, evidence=evidence, units=units, upstream=self._documents().fingerprint,
+                       texts=keep_texts, number=1, folder=folder),
         ], "writing the account")  # fmt: skip
         place_at(root / FUNNEL).write(json.dumps(self.funnel.rows(), indent=1) + "\n")
 
@@ -231,13 +232,13 @@ class Pipeline:
         """The table whose rows are the documents of the store in order."""
         mix, sources = self.recipe.mix, [source.name for source in self.recipe.sources]
         if not (mix or self.recipe.shuffle):
-            return self._texts()
+            return self._documents()
         sql = SHUFFLED
         if mix:
             order = MixOrder(mix.unit, self.recipe.shuffle, self.recipe.seed,
                              encoded_schema(len(self.recipe.fields)).names)  # fmt: skip
             sql = mixed([(sources.index(share.source), share) for share in self.shares()], order)
-        return self.work.ask(Query("layout", sql, {"documents": [self._texts()]}), "ordering documents")
+        return self.work.ask(Query("layout", sql, {"documents": [self._documents()]}), "ordering documents")
 
     def _divide(self, layout: Table, tokenizer: Tokenizer) -> Table:
         """The same documents; where hashes cannot give val its share of them, with other splits, one cut in two.

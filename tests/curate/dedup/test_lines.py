@@ -35,7 +35,7 @@ def _after(engine: Any, batches: list[Any], options: Lines, work: Path, dropped:
     work.mkdir(parents=True, exist_ok=True)
     files = [work / f"hashes-{i}.parquet" for i in range(len(batches))]
     for documents, file in zip(batches, files, strict=True):
-        pq.write_table(by_hash([line_hashes(documents, options)]), file)
+        pq.write_table(by_hash([line_hashes(documents.batch, options)]), file)
     tables = {"lines": files, **({"dropped": dropped} if dropped else {})}
     count = module.passes(sum(pq.read_metadata(file).num_rows for file in files))
     found = [pq.read_table(engine.query(repeated_lines(i, count, bool(dropped)), tables, work / f"lines-{i}.parquet"))
@@ -71,7 +71,7 @@ def test_lines_of_documents_already_gone_are_no_copies(make_batch: Any, engine: 
 
 def test_short_lines_are_counted_in_characters(make_batch: Any) -> None:
     nineteen, twenty = "ä" * 19, "ä" * 20
-    rows = line_hashes(make_batch([f"\n  {nineteen}  \n{twenty}\n"]), Lines())
+    rows = line_hashes(make_batch([f"\n  {nineteen}  \n{twenty}\n"]).batch, Lines())
     assert rows.column("line").to_pylist() == [2]
 
 
@@ -126,7 +126,7 @@ LINE = st.text(st.sampled_from("ab \t\r§"), max_size=4)
 @given(texts=st.lists(st.lists(LINE, max_size=6).map("\n".join), min_size=1, max_size=4), data=st.data())
 def test_lines_are_what_split_gives(make_batch: Any, texts: list[str], data: st.DataObject) -> None:
     documents = make_batch(texts)
-    rows = line_hashes(documents, SHORT)
+    rows = line_hashes(documents.batch, SHORT)
     expected = [
         (doc, number, line.strip(BLANKS))
         for doc, text in enumerate(texts)

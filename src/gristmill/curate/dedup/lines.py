@@ -42,7 +42,7 @@ class Lines:
         check_fields(self, "dedup: lines")
 
 
-def line_hashes(documents: Documents, options: Lines) -> pa.RecordBatch:
+def line_hashes(batch: pa.RecordBatch, options: Lines) -> pa.RecordBatch:
     """The rows (doc, line, hash, rest) of lines that are long enough; `line` counts all of the document from 0.
 
     `hash` and `rest` are the halves of a digest that nobody can forge: equal ones alone make a line a repetition.
@@ -51,6 +51,7 @@ def line_hashes(documents: Documents, options: Lines) -> pa.RecordBatch:
 
     from gristmill.curate.dedup import line_kernels
 
+    documents = Documents(batch)
     # A line that counts has min_chars bytes and a newline.
     room = int(documents.offsets[-1] - documents.offsets[0]) // (options.min_chars + 1) + len(documents)
     texts, lines, hashes, rests = (np.empty(room, np.int64) for _ in range(4))
@@ -58,7 +59,7 @@ def line_hashes(documents: Documents, options: Lines) -> pa.RecordBatch:
     count = line_kernels.hash_spans(
         documents.data, documents.offsets, paragraphs, options.min_chars, texts, lines, hashes, rests
     )
-    docs = np.asarray(documents.batch.column("doc"))[texts[:count]]
+    docs = np.asarray(batch.column("doc"))[texts[:count]]
     columns = [pa.array(column) for column in (docs, lines[:count], hashes[:count], rests[:count])]
     return pa.RecordBatch.from_arrays(columns, names=_COLUMNS)
 
