@@ -44,7 +44,8 @@ def _with_context(data: Any, first: int, last: int, begin: int, end: int) -> Any
 @compiled
 def _grown(windows: Any) -> Any:
     larger = np.empty((2 * len(windows), 3), np.int64)
-    larger[: len(windows)] = windows
+    for row in range(len(windows)):
+        larger[row, 0], larger[row, 1], larger[row, 2] = windows[row, 0], windows[row, 1], windows[row, 2]
     return larger
 
 
