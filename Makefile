@@ -39,9 +39,11 @@ bench: $(VENV)/.tested
 	PYTHON=$(PYTHON) bash benchmarks/setup_datatrove.sh
 	$(BIN)/python benchmarks/curate.py
 
-# The house in figures: lines, knots, types, tests. `--against COMMIT` sets another beside it.
-measure: $(VENV)/.created
+# The house in figures: lines, knots, types, tests; and one document and one step, traced through its rooms.
+# Both scripts take `--against COMMIT`.
+measure: $(VENV)/.installed
 	$(BIN)/python benchmarks/measure.py
+	$(BIN)/python benchmarks/walk.py
 
 scale: $(VENV)/.tested
 	$(BIN)/python benchmarks/scale.py
