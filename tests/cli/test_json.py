@@ -31,6 +31,7 @@ COMMANDS: dict[str, list[tuple[str, set[str]]]] = {
     "export": [("{store} --to npy --out {new}", {"format", "copied", "notes", "seconds"})],
     "import": [("{bare} --dtype uint16 --tokenizer byte --out {new}", {"documents", "linked", "seconds"})],
     "bench": [("{store} --seq-len 32 --batch-size 4 --seconds 0.05", {"threads", "tokens_per_second"})],
+    "warm": [("--recipe {recipe}", {"compiled"})],
     "demo": [("", {"stores", "plan", "step", "resumed", "bench", "seconds"})],
 }  # fmt: skip
 CALLS = [(name, *call) for name, calls in COMMANDS.items() for call in calls]
@@ -49,8 +50,10 @@ def test_every_command_prints_one_json_value_and_nothing_else(
     name: str, arguments: str, keys: set[str],
 ) -> None:  # fmt: skip
     (tmp_path / "raw.txt").write_text("The mill grinds what it is given.\n" * 50)
+    recipe = f"out: new\nsources: [{{name: a, paths: ['{tmp_path}/raw.txt']}}]\ntokenizer: byte\n"
+    (tmp_path / "recipe.yaml").write_text(recipe)
     places = {"store": store, "copied": copied, "plan": plan_file, "checkpoint": checkpoint, "bare": bare,
-              "raw": tmp_path / "raw.txt", "new": tmp_path / "new",
+              "raw": tmp_path / "raw.txt", "recipe": tmp_path / "recipe.yaml", "new": tmp_path / "new",
               "seen": gm.load_plan(plan_file).trace(3)[0].doc_id}  # fmt: skip
     value = call(name, *(word.format(**places) for word in arguments.split()), "--json").json
     assert keys <= set(value[0] if isinstance(value, list) else value)
