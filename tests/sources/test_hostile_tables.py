@@ -92,6 +92,15 @@ def test_a_column_name_that_is_not_utf8_is_told_or_does_not_matter(tmp_path: Pat
     assert [row["text"] for row in read(tmp_path / "a.arrow")] == ["a"]
 
 
+def test_a_stream_that_does_not_begin_with_a_schema_is_refused(tmp_path: Path, read: Read) -> None:
+    """Arrow reads any first message as a schema: case 16,372 of the fuzzed streams ended the process so."""
+    write_stream(pa.table({"text": ["a"]}), path := tmp_path / "a.arrow")
+    _, batch = pa.ipc.MessageReader.open_stream(path.read_bytes())
+    path.write_bytes(batch.serialize().to_pybytes())
+    with pytest.raises(SourceError, match="begins with a message of the kind 'record batch' and not with a schema"):
+        read(path)
+
+
 def test_columns_of_one_name_are_refused_where_they_are_asked_for(write: Write, read: Read) -> None:
     path = write(pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"]), pa.array(["c"])], ["text", "x", "x"]))
     assert [row["text"] for row in read(path)] == ["a"]

@@ -46,7 +46,7 @@ def read_arrow(part: Part, format: Format, mishaps: Mishaps) -> Iterator[pa.Reco
     row = 0
     with damage_named(part.file, "Arrow IPC"), _opened(part.file) as source:
         begin = source.tell()
-        schema = pa.ipc.read_schema(next(iter(pa.ipc.MessageReader.open_stream(source))))
+        schema = _schema(iter(pa.ipc.MessageReader.open_stream(source)))
         source.seek(begin)
         columns = wanted(schema, format, part)
         fields = sorted({schema.get_field_index(path[0]) for path in columns.values()})
@@ -54,6 +54,16 @@ def read_arrow(part: Part, format: Format, mishaps: Mishaps) -> Iterator[pa.Reco
             if table is not None:
                 yield from table_documents(part, format, table, columns, row, mishaps)
             row += count
+
+
+def _schema(messages: Iterator[pa.Message]) -> pa.Schema:
+    """What the first message says of the columns. Arrow would take one of any kind for a schema, and die of it."""
+    import pyarrow as pa
+
+    message = next(messages)
+    if message.type != "schema":
+        raise pa.ArrowInvalid(f"it begins with a message of the kind {message.type!r} and not with a schema")
+    return pa.ipc.read_schema(message)
 
 
 # A record batch: its rows, and the columns that are asked for, or None if it lies before the part.
@@ -87,7 +97,7 @@ def _read_stretch(source: pa.NativeFile, part: Part) -> Iterator[_Counted]:
     import pyarrow as pa
 
     messages = iter(pa.ipc.MessageReader.open_stream(source))
-    schema = pa.ipc.read_schema(next(messages))
+    schema = _schema(messages)
     for message in itertools.islice(messages, part.start):
         yield count_rows(message), None
     stop = None if part.stop is None else part.stop - part.start
