@@ -5,15 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from gristmill.cli_options import answer, progress_bar
+from gristmill.core.arguments import PathLike
 from gristmill.core.errors import ConfigError
 from gristmill.core.values import parse_json
 from gristmill.figures.plan import plan_figures, state_figures
 from gristmill.figures.store import store_figures, token_figures
 from gristmill.loader.plan_file import load_plan
-from gristmill.places.door import place_at
+from gristmill.places.address import Address
+from gristmill.places.door import address_of, place_at
 from gristmill.show.document import show_documents, show_why_dropped
 from gristmill.show.dropped import show_dropped
 from gristmill.show.plan import show_places, show_plan, show_state
@@ -40,7 +41,7 @@ def run_inspect(chosen: argparse.Namespace) -> None:
         _inspect_store(path.parent if path.name == "manifest.json" else path, chosen)
 
 
-def _inspect_store(path: Path, chosen: argparse.Namespace) -> None:
+def _inspect_store(path: Address, chosen: argparse.Namespace) -> None:
     own = place_at(path).is_folder() and not is_sharded_bin(path)
     _refuse_options(chosen, "a store" if own else "no plan", ("doc",) if own else ("doc", "dtype", "eos"))
     if chosen.doc is not None:
@@ -52,7 +53,7 @@ def _inspect_store(path: Path, chosen: argparse.Namespace) -> None:
         _inspect_tokens(path, chosen)
 
 
-def _inspect_tokens(path: str | Path, chosen: argparse.Namespace) -> None:
+def _inspect_tokens(path: PathLike, chosen: argparse.Namespace) -> None:
     tokens = token_figures(open_store(path, chosen.dtype, chosen.eos))
     answer(chosen, tokens, lambda: facts(str(tokens["path"]), tokens))
 
@@ -64,7 +65,7 @@ def _refuse_options(chosen: argparse.Namespace, shown: str, allowed: Sequence[st
             raise ConfigError(f"--{name} asks about {about}, and {chosen.path} is {shown}.")
 
 
-def _inspect_document(path: Path, chosen: argparse.Namespace) -> None:
+def _inspect_document(path: Address, chosen: argparse.Namespace) -> None:
     from gristmill.figures.document import find_document
 
     found, dropped = find_document(path, open_all(path, chosen.dtype, chosen.eos), chosen.doc)
@@ -72,14 +73,14 @@ def _inspect_document(path: Path, chosen: argparse.Namespace) -> None:
     answer(chosen, found or dropped, lambda: show(chosen.doc, found or dropped))
 
 
-def open_all(path: Path, dtype: str | None, eos: int | None) -> list[Store]:
+def open_all(path: Address, dtype: str | None, eos: int | None) -> list[Store]:
     """The store at `path`; a root gives both of its splits."""
     if place_at(path / MANIFEST).exists():
         return [open_split(path, split) for split in SPLITS]
     return [open_store(path, dtype, eos)]
 
 
-def _inspect_json(path: Path, chosen: argparse.Namespace) -> None:
+def _inspect_json(path: Address, chosen: argparse.Namespace) -> None:
     """A plan or a checkpoint."""
     values = parse_json(place_at(path).read(), str(path))
     if isinstance(values, dict) and "gristmill_plan" in values:
@@ -93,7 +94,7 @@ def _inspect_json(path: Path, chosen: argparse.Namespace) -> None:
         raise ConfigError(f"{path} is neither a plan nor a checkpoint of a loader.")
 
 
-def _inspect_plan(path: Path, chosen: argparse.Namespace) -> None:
+def _inspect_plan(path: Address, chosen: argparse.Namespace) -> None:
     plan = load_plan(path)
     if chosen.step is not None:
         documents = plan.trace(chosen.step)
@@ -115,9 +116,9 @@ def run_dropped(chosen: argparse.Namespace) -> None:
     answer(chosen, {"path": chosen.path, **vars(found)}, lambda: show_dropped(chosen.path, found))
 
 
-def existing(given: str) -> Path:
+def existing(given: str) -> Address:
     """A path that must be there."""
-    path = Path(given)
+    path = address_of(given)
     if not place_at(given).exists():
         raise ConfigError(f"{path} does not exist.")
     return path

@@ -8,7 +8,7 @@ from pathlib import Path
 from gristmill.core.arguments import PathLike, as_flag, as_whole
 from gristmill.core.errors import ConfigError
 from gristmill.core.progress import Progress, Shown, shown
-from gristmill.places.door import place_at
+from gristmill.places.door import as_path, place_at
 from gristmill.store.boundaries import write_scanned_idx
 from gristmill.store.files import Ints
 from gristmill.store.index import index_path, new_index, only_builder, open_pack_index, remove_pack_index, shard_sum
@@ -20,7 +20,7 @@ from gristmill.store.table import offsets
 def index(store: Store | PathLike, seq_len: int, *, force: bool = False, progress: Shown = None) -> Path:
     """Build the pack index of a store for windows of `seq_len`, unless it is there; one process builds, others wait."""
     store, seq_len, force = as_store("store", store), as_whole("seq_len", seq_len), as_flag("force", force)
-    path = index_path(store, seq_len)
+    path = as_path("index_dir", index_path(store, seq_len))
     with shown(progress) as told, only_builder(path):
         if force:
             remove_pack_index(path)

@@ -8,7 +8,7 @@ from gristmill.core.arguments import PathLike, as_flag, as_text, as_whole
 from gristmill.core.errors import ConfigError
 from gristmill.core.progress import Progress, Shown, shown
 from gristmill.core.sizes import parse_size
-from gristmill.places.door import as_path, as_paths
+from gristmill.places.door import as_addresses, as_path
 from gristmill.sources.base import Format, Mishaps, expand
 from gristmill.sources.units import Unit, cut_units, read_unit
 from gristmill.tokenize.training import TrainingReport
@@ -30,7 +30,7 @@ def train_tokenizer(
     if most < 1:
         raise ConfigError(f"limit must be a size above 0, not {limit!r}.", arguments="limit")
     vocab_size, overwrite = as_whole("vocab_size", vocab_size), as_flag("overwrite", overwrite)
-    units = cut_units(expand("text", [str(path) for path in as_paths("inputs", inputs)]), {"text": layout})
+    units = cut_units(expand("text", [str(path) for path in as_addresses("inputs", inputs)]), {"text": layout})
     with shown(progress) as told:
         told.start("reading text to learn from", min(most, sum(unit.size for unit in units)))
         texts = _texts(units, layout, told)

@@ -10,7 +10,7 @@ import pytest
 
 import gristmill as gm
 from gristmill.core.errors import ConfigError
-from gristmill.places.door import as_paths, place_at
+from gristmill.places.door import as_addresses, place_at
 from gristmill.store.exchange import join
 from gristmill.store.export import export_store
 from gristmill.store.importing import import_store
@@ -98,12 +98,12 @@ def test_wherever_a_path_is_taken_an_address_is_refused_and_nothing_written(
 
 
 def test_one_path_and_several_are_a_list() -> None:
-    assert as_paths("paths", "a.bin") == [Path("a.bin")]
-    assert as_paths("paths", Path("a.bin")) == [Path("a.bin")]
-    assert as_paths("paths", ("a", Path("b"))) == [Path("a"), Path("b")]
+    assert as_addresses("paths", "a.bin") == [Path("a.bin")]
+    assert as_addresses("paths", Path("a.bin")) == [Path("a.bin")]
+    assert as_addresses("paths", ("a", Path("b"))) == [Path("a"), Path("b")]
 
 
 @pytest.mark.parametrize("value", [None, 7, b"a", "", ["a", None], ["a", ""], {"a": 1}, "a\0b"])
 def test_what_names_no_file_is_refused(value: Any) -> None:
     with pytest.raises(ConfigError, match=r"(paths|Each of paths) must be a path"):
-        as_paths("paths", value)
+        as_addresses("paths", value)

@@ -29,7 +29,7 @@ from gristmill.loader.fill import Batch
 from gristmill.loader.loader import READAHEAD_BYTES, Loader
 from gristmill.order.options import PlanOptions, check_positive
 from gristmill.order.plan import Plan
-from gristmill.places.door import as_paths
+from gristmill.places.door import as_addresses
 from gristmill.store.opening import PathLike, open_store
 from gristmill.store.reader import Store
 
@@ -177,7 +177,7 @@ def create_dataloaders(
     maybe short. `batch_size` counts the sequences of one rank. `dtype` is for files that do not tell it themselves.
     """
     for name, paths in (("train_data_path", train_data_path), ("val_data_path", val_data_path)):
-        as_paths(name, paths)
+        as_addresses(name, paths)
     for name, number in (("num_workers", num_workers), ("prefetch_factor", prefetch_factor)):
         as_whole(name, number, 0)
     train_data = LocalTokenizedDataset(train_data_path, max_length, batch_size, seed, dtype)
@@ -198,7 +198,7 @@ def create_dataloaders(
 
 def _open_for(data_path: Paths, max_length: int, dtype: str | None) -> Store:
     check_positive(max_length=as_whole("max_length", max_length))
-    store = open_store([os.fspath(path) for path in as_paths("data_path", data_path)], dtype)
+    store = open_store([os.fspath(path) for path in as_addresses("data_path", data_path)], dtype)
     if store.num_tokens < max_length:
         raise ConfigError(
             f"{store.describe()} has {store.num_tokens:,} tokens, too few for one sequence of {max_length:,}: "

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypedDict
 
 import numpy as np
@@ -19,6 +18,7 @@ import pyarrow.parquet as pq
 
 from gristmill.core.errors import ConfigError, StoreError, did_you_mean
 from gristmill.core.hashing import GOLDEN
+from gristmill.places.address import Address
 from gristmill.places.door import place_at
 from gristmill.stages.account import DROPPED
 
@@ -63,7 +63,7 @@ class Dropped:
     groups: list[Group]
 
 
-def dropped(store: Path, asked: Mapping[str, str | None], examples: int) -> Dropped:
+def dropped(store: Address, asked: Mapping[str, str | None], examples: int) -> Dropped:
     """Count what went from a store (or from that of a split), and take `examples` of each reason, evenly spread.
 
     `asked` names the rule, reason or source to look at alone; None is any.
@@ -81,7 +81,7 @@ def dropped(store: Path, asked: Mapping[str, str | None], examples: int) -> Drop
         return Dropped(counted.total(), "text" in file.schema_arrow.names, groups)
 
 
-def dropped_documents(store: Path, doc_id: str) -> list[DroppedRow]:
+def dropped_documents(store: Address, doc_id: str) -> list[DroppedRow]:
     """The rows of `dropped.parquet` in a store, or beside a split, for an id."""
     path = _place(store)
     if path is None:
@@ -90,12 +90,12 @@ def dropped_documents(store: Path, doc_id: str) -> list[DroppedRow]:
         return list(pq.read_table(place_at(path).arrow(), filters=[("id", "==", doc_id)]).to_pylist())
 
 
-def _place(store: Path) -> Path | None:
+def _place(store: Address) -> Address | None:
     return next((path for path in (store / DROPPED, store.parent / DROPPED) if place_at(path).exists()), None)
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[pq.ParquetFile]:
+def _opened(path: Address) -> Iterator[pq.ParquetFile]:
     """The file; whatever a damaged one leads to is one error."""
     try:
         with pq.ParquetFile(place_at(path).arrow()) as file:
@@ -150,7 +150,7 @@ def _fits(keys: Sequence[str], asked: Mapping[str, str | None]) -> bool:
     return all(asked.get(name) in (None, value) for name, value in zip(KEYS, keys, strict=True))
 
 
-def _check_known(asked: Mapping[str, str | None], counted: Counter[Keys], store: Path) -> None:
+def _check_known(asked: Mapping[str, str | None], counted: Counter[Keys], store: Address) -> None:
     """Refuse a rule, reason or source by which nothing went, naming those by which something did."""
     for i, name in enumerate(KEYS):
         known = {keys[i] for keys in counted}

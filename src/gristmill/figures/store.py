@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gristmill.figures.funnel import UNREADABLE, Funnel, sum_up
+from gristmill.places.address import Address
 from gristmill.places.door import place_at
 from gristmill.store.manifest import MANIFEST, SPLITS, Manifest, load_manifest
 from gristmill.store.opening import open_store
@@ -60,7 +61,7 @@ class StoreFigures:
         return {"path": self.path, "splits": self.splits, **{key: getattr(self.manifest, key) for key in keys}}
 
 
-def store_figures(path: Path) -> StoreFigures:
+def store_figures(path: Address) -> StoreFigures:
     """The figures of the store or the split at `path`."""
     split = path.name if path.name in SPLITS and not place_at(path / MANIFEST).exists() else None
     root = path.parent if split else path

@@ -1,14 +1,16 @@
 """What a place for bytes can do. `local.py` is one; another (object storage, say) is one more file like it.
 
-What a remote place needs has shaped this: sizes come for many files in one call, so that a listing can give them;
-a map is bytes in memory, wherever they were fetched from; nothing is written in place.
+What a remote place needs has shaped this: sizes and ranges come for many files in one call, so that a listing can give
+the ones and requests side by side the others; a map is bytes in memory, wherever they were fetched from; nothing is
+written in place.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterable, Iterator
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from gristmill.places.memory import Bytes
@@ -18,6 +20,14 @@ def read_at(file: IO[bytes], start: int, size: int) -> bytes:
     """`size` bytes of an open file from `start` on, or what there is of them."""
     file.seek(start)
     return file.read(size)
+
+
+class Range(NamedTuple):
+    """`size` bytes of a file from `start` on."""
+
+    path: str
+    start: int
+    size: int
 
 
 class Attempt(Protocol):
@@ -35,6 +45,9 @@ class Attempt(Protocol):
 class Place(Protocol):
     """A file or a folder at an address. What cannot be done is an OSError whose `strerror` says why."""
 
+    # Whether a map costs nothing before its bytes are touched. Where it does, tokens are fetched a part at a time, and
+    # what is mapped is small: the indices and sums that lie beside them.
+    maps: ClassVar[bool] = False
     path: str
 
     def __init__(self, path: str) -> None: ...
@@ -80,8 +93,18 @@ class Place(Protocol):
         with self.open() as file:
             return read_at(file, start, size)
 
+    @classmethod
+    def fetch(cls, ranges: Iterable[Range]) -> Iterator[bytes]:
+        """Bytes of many files, in order, or what there is of them; where asking costs a request, many at a time."""
+        for path, wanted in itertools.groupby(ranges, lambda each: each.path):
+            with cls(path).open(buffered=False) as file:
+                yield from (read_at(file, start, size) for _, start, size in wanted)
+
     def map(self) -> tuple[int, int]:
         """All bytes at an address in memory, and how many; whoever asks gives them back with `memory.unmap`."""
+        from gristmill.places.memory import map_copy
+
+        return map_copy(self.read())
 
     def view(self) -> Bytes:
         """All bytes as an array, mapped for as long as somebody holds it or a slice of it."""

@@ -7,11 +7,11 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from gristmill.core.arguments import PathLike, refuse
 from gristmill.core.errors import ConfigError
-from gristmill.places.base import Place
+from gristmill.places.address import Address, Url
+from gristmill.places.base import Place, Range
 from gristmill.places.local import Local
 
 # By the scheme of their addresses: places that are not on this machine.
@@ -30,7 +30,19 @@ _FETCHING = {
 def place_at(address: PathLike) -> Place:
     """The place that an address names."""
     path = os.fspath(address)
-    return kind_of(path)(path)
+    kind = kind_of(path)
+    return kind(path if kind is Local else _spelt(path))
+
+
+def address_of(given: PathLike) -> Address:
+    """A name as rooms carry it: joined, cut and taken apart, it stays an address of the same place."""
+    path = os.fspath(given)
+    return Path(path) if kind_of(path) is Local else Url(_spelt(path))
+
+
+def _spelt(path: str) -> str:
+    """An address with the two slashes of which a `Path` makes one."""
+    return _ADDRESS.sub(r"\1://\2", path)
 
 
 def kind_of(path: str) -> type[Place]:
@@ -52,23 +64,36 @@ def sizes(paths: Iterable[str]) -> Iterator[int]:
         yield from kind.sizes(some)
 
 
-def as_path(name: str, value: Any, wanted: str = "a path") -> Path:
-    """An argument that is the path of a file or a folder."""
+def fetch(ranges: Iterable[Range]) -> Iterator[bytes]:
+    """Bytes of many files, in order."""
+    for kind, some in itertools.groupby(ranges, lambda wanted: kind_of(wanted.path)):
+        yield from kind.fetch(some)
+
+
+def as_address(name: str, value: object, wanted: str = "a path") -> Address:
+    """An argument that names a file or a folder to read."""
     if not isinstance(value, str | os.PathLike) or not isinstance(os.fspath(value), str) or not os.fspath(value):
         raise refuse(name, wanted, value)
     if "\0" in os.fspath(value):
         raise refuse(name, f"{wanted} without a NUL character", value)
-    kind_of(os.fspath(value))
-    return Path(value)
+    return address_of(value)
 
 
-def as_paths(name: str, value: Any, wanted: str = "a path or a list of paths") -> list[Path]:
-    """One path, or several."""
+def as_addresses(name: str, value: object, wanted: str = "a path or a list of paths") -> list[Address]:
+    """One name, or several."""
     if isinstance(value, str | os.PathLike):
-        return [as_path(name, value, wanted)]
+        return [as_address(name, value, wanted)]
     if not isinstance(value, Sequence) or isinstance(value, bytes):
         raise refuse(name, wanted, value)
-    return [as_path(f"Each of {name}", path) for path in value]
+    return [as_address(f"Each of {name}", path) for path in value]
+
+
+def as_path(name: str, value: object, wanted: str = "a path") -> Path:
+    """An argument that names a file or a folder of this machine, which alone is written to so far."""
+    path = as_address(name, value, wanted)
+    if not isinstance(path, Path):
+        raise ConfigError(f"{name} is {path}, and this needs a path of this machine: choose one, or copy it here.")
+    return path
 
 
 def _sentence(scheme: str, rest: str) -> str:

@@ -29,6 +29,8 @@ _NO_HARD_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EO
 class Local(Place):
     """A path of this machine."""
 
+    maps = True
+
     def __init__(self, path: str) -> None:
         self.path = path
 

@@ -26,10 +26,23 @@ def map_descriptor(fd: int) -> tuple[int, int]:
     size = os.fstat(fd).st_size
     if size == 0:
         return 0, 0
-    address = _libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, fd, 0)
+    return _mapped(size, mmap.PROT_READ, mmap.MAP_SHARED, fd), size
+
+
+def map_copy(data: bytes) -> tuple[int, int]:
+    """Bytes as a map of their own, which holds a copy of them."""
+    if not data:
+        return 0, 0
+    address = _mapped(len(data), mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1)
+    ctypes.memmove(address, data, len(data))
+    return address, len(data)
+
+
+def _mapped(size: int, protection: int, flags: int, fd: int) -> int:
+    address: int = _libc.mmap(None, size, protection, flags, fd, 0)
     if address == _MAP_FAILED:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    return address, size
+    return address
 
 
 def unmap(address: int, size: int) -> None:

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from gristmill.core.errors import ConfigError, SourceError, did_you_mean
+from gristmill.places.address import Address
 from gristmill.places.base import Place
-from gristmill.places.door import place_at
+from gristmill.places.door import address_of, place_at
 from gristmill.places.patterns import expand_names, refuse_missing
 
 # A longer document is an error: what a worker holds stays bounded whatever the input.
@@ -91,7 +92,7 @@ class InputFile:
     """A file of a source; `name` is its path below what the user named, free of the machine's folders."""
 
     source: str
-    path: Path
+    path: Address
     name: str
 
     def at(self, mark: str, place: object) -> str:
@@ -200,7 +201,7 @@ def expand(source: str, paths: Sequence[str]) -> list[InputFile]:
         refuse_missing(given, [name for name in spelt[given] if not found[name]], f" (source {source!r})")
     root = os.path.commonpath([os.path.abspath(_fixed_part(name)) for name in names])
     each = (path for name in names for path in found[name])
-    files = [InputFile(source, Path(path), _portable(os.path.relpath(path, root))) for path in each]
+    files = [InputFile(source, address_of(path), _portable(os.path.relpath(path, root))) for path in each]
     name, count = Counter(file.name for file in files).most_common(1)[0]
     if count > 1:
         raise ConfigError(f"Source {source!r} names the file {name} {count} times: each may be read once.")

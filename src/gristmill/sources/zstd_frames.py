@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import io
 import os
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from gristmill.core.arguments import PathLike
 from gristmill.core.errors import SourceError
 from gristmill.core.seek_table import read_seek_table
 from gristmill.places.door import place_at
@@ -107,7 +107,7 @@ class _Stretch:
         pass
 
 
-def frame_edges(path: Path, unit_bytes: int) -> list[int]:
+def frame_edges(path: PathLike, unit_bytes: int) -> list[int]:
     """Unpacked bytes at which frames begin, `unit_bytes` packed bytes or more apart; none without a table."""
     with place_at(path).open() as file:
         starts = frame_starts(file)

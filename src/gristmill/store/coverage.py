@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from gristmill.places.door import place_at
+from gristmill.core.arguments import PathLike
+from gristmill.places.address import Address
+from gristmill.places.door import address_of, place_at
 from gristmill.store.blocks import BLOCKS_SUFFIX
 from gristmill.store.format import DOCS_SUFFIX, IDS_SUFFIX, beside
 from gristmill.store.manifest import ShardEntry
@@ -20,11 +21,11 @@ _DERIVED = ("report.html",)
 class Coverage:
     """The files of a store by kind: how many, how many bytes, and by which sum each byte of them is known."""
 
-    root: Path
+    root: Address
     kinds: dict[str, dict[str, int | str]] = field(default_factory=dict)
     _seen: set[str] = field(default_factory=set)
 
-    def add(self, path: str | Path, kind: str, by: str) -> None:
+    def add(self, path: PathLike, kind: str, by: str) -> None:
         """A file that has been compared with its sum, whether it passed or not."""
         place = place_at(path)
         if place.exists():
@@ -35,7 +36,7 @@ class Coverage:
 
     def add_shard(self, path: str, entry: ShardEntry, listing: Listing) -> None:
         """The files of one shard, by the sums that its store has."""
-        packed, documents = bool(entry.compressed_bytes), Path(beside(path, DOCS_SUFFIX))
+        packed, documents = bool(entry.compressed_bytes), address_of(beside(path, DOCS_SUFFIX))
         tokens = "xxh3-64 of each MiB in .sum"
         in_manifest = "xxh3-128 in the manifest"
         self.add(path, ".bin.zst" if packed else ".bin", in_manifest if entry.compressed_checksum else tokens)
@@ -48,7 +49,7 @@ class Coverage:
         listed = f"{documents.parent.name}/{documents.name}" in listing
         self.add(documents, DOCS_SUFFIX, f"xxh3-128 in {SUMS}" if listed else "xxh3-128 of its rows")
 
-    def unlisted(self, folder: Path) -> list[str]:
+    def unlisted(self, folder: Address) -> list[str]:
         """Files that no sum covers, by their place in the store; hidden ones are locks and work in progress."""
         walked = place_at(folder).walk(links=False) if place_at(folder).is_folder() else ()
         paths = (os.path.join(here, name) for here, names in walked for name in names)

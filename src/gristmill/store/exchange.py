@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gristmill.core.arguments import as_flag
 from gristmill.core.errors import ConfigError, StoreError
-from gristmill.places.door import as_path, as_paths, place_at
+from gristmill.places.door import as_addresses, as_path, place_at
 from gristmill.store.folder import StoreFolder
 from gristmill.store.manifest import FUNNEL_COUNTS, SPLITS, FunnelRow, Manifest, ShardEntry, find_store, load_manifest
 from gristmill.store.opening import TOKENIZER, PathLike
@@ -29,7 +29,7 @@ def link(source: PathLike, target: Path) -> None:
 
 def store_splits(path: PathLike) -> tuple[Path, tuple[str, ...]]:
     """The root of a store and the splits that `path` means: both for the root itself, else the one."""
-    whole = Path(os.path.abspath(place_at(path).path))
+    whole = Path(os.path.abspath(as_path("path", path)))
     if found := find_store(whole):
         return found
     raise ConfigError(f"{path} is no store made by Gristmill: give its folder; foreign files are imported first.")
@@ -60,7 +60,7 @@ class _Joined:
 def join(paths: Sequence[PathLike], out: PathLike, *, overwrite: bool = False) -> Manifest:
     """A store whose manifest points at the shards of several: no token is copied, so the shards must stay in place."""
     root, overwrite = as_path("out", out), as_flag("overwrite", overwrite)
-    roots = [store_splits(path) for path in as_paths("paths", paths, "a store or a list of stores")]
+    roots = [store_splits(path) for path in as_addresses("paths", paths, "a store or a list of stores")]
     parts = [_Joined(*each, load_manifest(each[0])) for each in roots]
     if not parts:
         raise ConfigError("An empty list of stores cannot be joined.")

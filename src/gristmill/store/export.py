@@ -8,7 +8,6 @@ import io
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 import numpy as np
@@ -176,10 +175,10 @@ def _write_olmo(job: _Job) -> None:
     for split, store, shard in job.shards():
         _place_tokens(job, store, shard, f"{split}-{shard:05d}.npy")
         with job.out.write(f"{split}-{shard:05d}.csv.gz") as file:
-            _write_sidecar(file, Path(store.files.sibling(shard, DOCS_SUFFIX)))
+            _write_sidecar(file, store.files.sibling(shard, DOCS_SUFFIX))
 
 
-def _write_sidecar(file: IO[bytes], documents: Path) -> None:
+def _write_sidecar(file: IO[bytes], documents: str) -> None:
     """start,end,id,src,loc a document, without a header row (OLMo-core refuses one); equal rows give equal bytes."""
     packed = gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0)
     with packed, io.TextIOWrapper(packed, encoding="utf-8", newline="") as text:
@@ -193,7 +192,7 @@ def _write_sidecar(file: IO[bytes], documents: Path) -> None:
                 row += 1
 
 
-def _document_batches(path: Path) -> Iterator[pa.RecordBatch]:
+def _document_batches(path: str) -> Iterator[pa.RecordBatch]:
     import pyarrow.parquet as pq
 
     try:

@@ -6,16 +6,16 @@ import functools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from gristmill.core.arguments import PathLike
 from gristmill.core.errors import StoreError
 from gristmill.core.hashing import hash64
-from gristmill.places.base import read_at
-from gristmill.places.door import place_at, sizes
+from gristmill.places.base import Range
+from gristmill.places.door import fetch, place_at, sizes
 from gristmill.store.format import beside
 
 Ints = npt.NDArray[np.int64]
@@ -103,12 +103,12 @@ def unreadable(path: str, error: OSError) -> StoreError:
     return StoreError(f"{path} cannot be opened ({error.strerror}): bring the file back.")
 
 
-def make_files(root: str | Path, rows: Sequence[FileRow]) -> Files:
+def make_files(root: PathLike, rows: Sequence[FileRow]) -> Files:
     """The rows as columns."""
     columns = zip(*rows, strict=True) if rows else ((),) * len(FileRow._fields)
     names, header, tokens, documents, checksums, compressed, *others = columns
     return Files(
-        root=str(root),
+        root=os.fspath(root),
         names=np.array([os.fsencode(name) for name in names], dtype=np.bytes_),
         header=np.array(header, dtype=np.int64),
         tokens=np.array(tokens, dtype=np.int64),
@@ -134,21 +134,22 @@ def joined(parts: Sequence[Files]) -> Files:
     return Files(root="", names=np.array(names, dtype=np.bytes_), **rest)
 
 
-def sampled_checksum(path: Path) -> str:
+def sampled_checksum(path: PathLike) -> str:
     """What identifies a foreign file: xxh3 of its size and of 64 evenly spread blocks of 4 KiB."""
     size, blocks = spread_blocks(path)
     return f"{hash64(size.to_bytes(8, 'little') + b''.join(block for _, block in blocks)):016x}"
 
 
-def spread_blocks(path: Path, multiple: int = 1) -> tuple[int, list[tuple[int, bytes]]]:
+def spread_blocks(path: PathLike, multiple: int = 1) -> tuple[int, list[tuple[int, bytes]]]:
     """A file's size, and place and bytes of 64 blocks of 4 KiB that begin at multiples of `multiple`, evenly spread.
 
     In a small file, which is read at once, they overlap or are the same.
     """
-    with place_at(path).open(buffered=False) as file:
-        size = file.seek(0, os.SEEK_END)
-        last = -(-max(size - SAMPLE_BYTES, 0) // multiple) * multiple
-        starts = [last * i // (_SAMPLE_BLOCKS - 1) // multiple * multiple for i in range(_SAMPLE_BLOCKS)]
-        whole = size <= _SAMPLE_BLOCKS * SAMPLE_BYTES
-        data = read_at(file, 0, size) if whole else b""
-        return size, [(at, data[at : at + SAMPLE_BYTES] if whole else read_at(file, at, SAMPLE_BYTES)) for at in starts]
+    name, size = os.fspath(path), place_at(path).size()
+    last = -(-max(size - SAMPLE_BYTES, 0) // multiple) * multiple
+    starts = [last * i // (_SAMPLE_BLOCKS - 1) // multiple * multiple for i in range(_SAMPLE_BLOCKS)]
+    if size > _SAMPLE_BLOCKS * SAMPLE_BYTES:
+        found = fetch(Range(name, at, SAMPLE_BYTES) for at in starts)
+        return size, list(zip(starts, found, strict=True))
+    data = place_at(path).read()
+    return size, [(at, data[at : at + SAMPLE_BYTES]) for at in starts]

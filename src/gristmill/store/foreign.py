@@ -6,14 +6,14 @@ import csv
 import gzip
 import io
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gristmill.core.errors import ConfigError, StoreError
-from gristmill.places.door import place_at
+from gristmill.places.address import Address
+from gristmill.places.door import address_of, place_at
 from gristmill.store.boundaries import scanned_lengths
 from gristmill.store.files import Ints
 from gristmill.store.opening import open_store
@@ -31,7 +31,7 @@ class ForeignFile:
     No document holds EOS but at its end, or at its start where `comes_first`; `has_eos` says which hold it there.
     """
 
-    path: Path
+    path: Address
     header: int
     tokens: npt.NDArray[Any]
     starts: Ints
@@ -52,7 +52,7 @@ class _Marked:
     unnamed: int = 0
 
 
-def open_foreign(path: Path, dtype: str | None, eos: int) -> Store:
+def open_foreign(path: Address, dtype: str | None, eos: int) -> Store:
     """One foreign file as a store of one shard, its tokens not read yet."""
     if place_at(path).is_folder():
         raise ConfigError(f"{path} is a folder: give its token files; stores that Gristmill made are joined.")
@@ -75,7 +75,7 @@ def _cut_at_eos(store: Store, tokens: npt.NDArray[Any], marked: _Marked, eos: in
     starts = np.union1d(edges, offsets(scanned_lengths(tokens, eos, comes_first)))
     rows = np.searchsorted(marked.edges, starts[:-1], side="right") - 1
     return ForeignFile(
-        path=Path(store.files.path(0)),
+        path=address_of(store.files.path(0)),
         header=int(store.files.header[0]),
         tokens=tokens,
         starts=starts,
@@ -89,7 +89,7 @@ def _cut_at_eos(store: Store, tokens: npt.NDArray[Any], marked: _Marked, eos: in
 
 
 def _marked(store: Store, eos: int, boundaries: str) -> _Marked:
-    path = Path(store.files.path(0))
+    path = address_of(store.files.path(0))
     sidecar = path.with_name(path.name.removesuffix(".npy") + ".csv.gz")
     if boundaries == "auto" and path.suffix == ".npy" and not store.files.header[0] and place_at(sidecar).exists():
         return _by_sidecar(sidecar, path, store.num_tokens)
@@ -100,20 +100,20 @@ def _marked(store: Store, eos: int, boundaries: str) -> _Marked:
     return _Marked(offsets(lengths), _names(path, [f"{path.stem}:{row}" for row in range(len(lengths))]))
 
 
-def _indexed_lengths(store: Store, path: Path) -> Ints:
+def _indexed_lengths(store: Store, path: Address) -> Ints:
     lengths = store.document_lengths(0)
     if (lengths < 0).any() or lengths.sum() != store.num_tokens:
         raise StoreError(f'{path.with_suffix(".idx")} does not describe {path.name}: import with boundaries="eos".')
     return lengths
 
 
-def _names(path: Path, ids: list[str], origins: list[str] | None = None) -> pa.Table:
+def _names(path: Address, ids: list[str], origins: list[str] | None = None) -> pa.Table:
     import pyarrow as pa
 
     return pa.table({"id": ids, "source": [path.stem] * len(ids), "path": origins or [path.name] * len(ids)})
 
 
-def _by_sidecar(sidecar: Path, path: Path, count: int) -> _Marked:
+def _by_sidecar(sidecar: Address, path: Address, count: int) -> _Marked:
     """Documents and ids from a `.csv.gz`; tokens between its documents become documents too, so that none is lost."""
     spans, rows = _read_sidecar(sidecar, count)
     edges = np.union1d(spans.ravel(), [0, count])
@@ -125,7 +125,7 @@ def _by_sidecar(sidecar: Path, path: Path, count: int) -> _Marked:
     return _Marked(edges, _names(path, ids, origins), int((row_of < 0).sum()))
 
 
-def _read_sidecar(sidecar: Path, count: int) -> tuple[Ints, list[list[str]]]:
+def _read_sidecar(sidecar: Address, count: int) -> tuple[Ints, list[list[str]]]:
     """The (start, end) of each row that has tokens, in rising order, and the rows: start,end[,id,src,loc]."""
     try:
         with place_at(sidecar).open() as packed:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
+from gristmill.places.address import Address
 from gristmill.store.files import SAMPLE_BYTES, spread_blocks
 
 # If halves were tokens of their own, the largest 32 would all be first halves once in 2^32 files.
 _ENOUGH = 32
 
 
-def find_dtype(path: Path) -> str | None:
+def find_dtype(path: Address) -> str | None:
     """uint16, uint32 or uint64 by at most 256 KiB of a headerless file; None where its bytes do not tell.
 
     Ids leave the upper half of their bytes nearly empty. So items of n bytes are what the file holds, if many of their

@@ -19,7 +19,8 @@ from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import hash64
 from gristmill.core.progress import Progress, Shown, shown
 from gristmill.core.version import version
-from gristmill.places.door import as_path, as_paths, place_at
+from gristmill.places.address import Address
+from gristmill.places.door import address_of, as_addresses, as_path, place_at
 from gristmill.store.exchange import link
 from gristmill.store.files import Ints, sampled_checksum
 from gristmill.store.folder import StoreFolder
@@ -107,7 +108,7 @@ def _size(store: Store) -> int:
 def _opened(paths: Paths | Mapping[str, Paths], given: str, dtype: str | None, eos: int) -> dict[str, list[Store]]:
     """The files of each split in the order given, all opened before anything is written."""
     by_split = dict(paths) if isinstance(paths, Mapping) else {given: paths}
-    files = {as_choice("split", split, SPLITS): as_paths("paths", listed) for split, listed in by_split.items()}
+    files = {as_choice("split", split, SPLITS): as_addresses("paths", listed) for split, listed in by_split.items()}
     stores = {split: [open_foreign(path, dtype, eos) for path in named_paths(each)] for split, each in files.items()}
     if not any(stores.values()):
         raise ConfigError("There are no files to import.")
@@ -128,12 +129,12 @@ def _tokenizer(named: Mapping[str, str] | None, path: PathLike | None) -> dict[s
         return dict(named)
     if path is None:
         return {"name": "unknown", "fingerprint": ""}
-    return {"name": Path(path).stem, "fingerprint": f"{hash64(place_at(path).read()):016x}"}
+    return {"name": address_of(path).stem, "fingerprint": f"{hash64(place_at(path).read()):016x}"}
 
 
 def _fingerprints(stores: dict[str, list[Store]]) -> dict[str, list[list[str]]]:
     """Each file's name and what identifies its content, without its folder."""
-    paths = {split: [Path(store.files.path(0)) for store in part] for split, part in stores.items()}
+    paths = {split: [address_of(store.files.path(0)) for store in part] for split, part in stores.items()}
     return {split: [[path.name, sampled_checksum(path)] for path in part] for split, part in paths.items()}
 
 
@@ -214,7 +215,7 @@ class _Import:
         longer = np.insert(tokens, edges[1:], self.eos)
         return np.delete(longer, (edges[:-1] + np.arange(len(has_eos)))[has_eos])
 
-    def _check_ids(self, tokens: npt.NDArray[Any], path: Path) -> None:
+    def _check_ids(self, tokens: npt.NDArray[Any], path: Address) -> None:
         highest = int(tokens.max())
         if highest >= self.vocab_size:
             raise ConfigError(

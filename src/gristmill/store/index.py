@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +21,8 @@ import xxhash
 
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.core.hashing import fingerprint
-from gristmill.places.door import place_at
+from gristmill.places.address import Address
+from gristmill.places.door import address_of, place_at
 from gristmill.store.files import Ints
 
 if TYPE_CHECKING:
@@ -54,22 +54,22 @@ def layout(documents: int, ranges: int, shards: int) -> dict[str, tuple[int, str
     return places | {"end": (at, "u1", 0)}
 
 
-def index_path(store: Store, seq_len: int) -> Path:
+def index_path(store: Store, seq_len: int) -> Address:
     """Where a store's pack index belongs: in the store, beside foreign files, or in the store's index_dir."""
     name = f"pack-{seq_len}.gmi"
     if store.facts.index_dir:
-        return Path(store.facts.index_dir) / f"{store.fingerprint[:16]}-{name}"
+        return address_of(store.facts.index_dir) / f"{store.fingerprint[:16]}-{name}"
     if place_at(store.facts.path).is_folder():
         joined = f"joined-{store.fingerprint[:16]}-" if len(store.facts.stores) > 1 else ""
-        return Path(store.facts.path) / f"{joined}{name}"
-    first = Path(store.files.path(0))
+        return address_of(store.facts.path) / f"{joined}{name}"
+    first = address_of(store.files.path(0))
     return first.with_name(f"{first.name}.{name}")
 
 
 class PackFile:
     """A pack index on disk, its header and tables checked; `check_shard` does so for the columns of a shard."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Address) -> None:
         self.path, self.header = path, read_header(path)
         self.seq_len = int(self.header["seq_len"])
         places = layout(*(self.header[key] for key in ("documents", "ranges", "shards")))
@@ -127,7 +127,7 @@ class PackFile:
 class PackIndex(PackFile):
     """The opened pack index of a store: bins to pieces of documents, and back."""
 
-    def __init__(self, store: Store, path: Path) -> None:
+    def __init__(self, store: Store, path: Address) -> None:
         super().__init__(path)
         self._store = store
 
@@ -195,7 +195,7 @@ def _array(data: Bytes, place: tuple[int, str, int]) -> npt.NDArray[Any]:
     return np.asarray(data[at : at + np.dtype(dtype).itemsize * count]).view(dtype)
 
 
-def read_header(path: Path) -> dict[str, Any]:
+def read_header(path: Address) -> dict[str, Any]:
     """The header of a pack index: its magic, its sum and the kinds of its values are checked."""
     try:
         head = place_at(path).read(0, _ARRAYS_AT)
@@ -217,13 +217,13 @@ def read_header(path: Path) -> dict[str, Any]:
     return header
 
 
-def is_pack_index(path: Path) -> bool:
+def is_pack_index(path: Address) -> bool:
     """Whether a file is one of ours, by its first bytes."""
     place = place_at(path)
     return place.is_file(links=False) and place.read(0, len(MAGIC)) in (MAGIC, _UNSUMMED)
 
 
-def remove_pack_index(path: Path) -> None:
+def remove_pack_index(path: Address) -> None:
     """Make room for a new index; a file that is none is not ours to delete."""
     place = place_at(path)
     if (place.exists() or place.is_link()) and not is_pack_index(path):
@@ -249,7 +249,7 @@ def open_pack_index(store: Store, seq_len: int) -> PackIndex:
 
 
 @contextlib.contextmanager
-def new_index(path: Path, header: dict[str, Any]) -> Iterator[dict[str, npt.NDArray[Any]]]:
+def new_index(path: Address, header: dict[str, Any]) -> Iterator[dict[str, npt.NDArray[Any]]]:
     """Writable arrays of a new index file that becomes `path` when the block ends well."""
     places = layout(header["documents"], header["ranges"], header["shards"])
     with place_at(path).filling(places["end"][0]) as data:
@@ -266,7 +266,7 @@ def _head(header: dict[str, Any]) -> bytes:
 
 
 @contextlib.contextmanager
-def only_builder(path: Path) -> Iterator[None]:
+def only_builder(path: Address) -> Iterator[None]:
     """One process at a time builds an index; the others wait here and then find it made."""
     with place_at(path.with_name(f".{path.name}.lock")).lock(wait=True):
         place_at(path).clear_leftovers()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ def load_kept(path: str | None, store: str) -> Any:
         raise ConfigError(f"{store} has no tokenizer.json beside it: its tokens can be neither decoded nor made.")
     from tokenizers import Tokenizer
 
-    check_listed(path, Path(path).name, read_sums(str(Path(path).parent)))
+    check_listed(path, os.path.basename(path), read_sums(os.path.dirname(path)))
     try:
         loaded = Tokenizer.from_str(place_at(path).read().decode("utf-8"))
     except Exception as error:  # the library raises nothing narrower

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from pathlib import Path
-from typing import Literal, TypedDict, get_args
+from typing import Literal, TypedDict, TypeVar, get_args
 
 from gristmill.core.errors import StoreError
 from gristmill.core.hashing import fingerprint
 from gristmill.core.html import counted, html_table
 from gristmill.core.seal import SUM, is_sealed, sealed
 from gristmill.core.values import Count, Values, check_kinds, check_there, kinds_of, parse_json, shown
+from gristmill.places.address import Address
 from gristmill.places.door import place_at
 from gristmill.store.format import DOCS_SUFFIX, DTYPES, beside
 from gristmill.store.parts import check_places
 from gristmill.store.sums import write_sums
 
+Where = TypeVar("Where", bound=Address)
 MANIFEST = "manifest.json"
 VERSION = 1
 SPLITS = ("train", "val")
@@ -128,7 +129,7 @@ class Manifest:
             "versions": self.versions,
         }
 
-    def save(self, root: Path) -> None:
+    def save(self, root: Address) -> None:
         """Write the sums of files that are not content, then `manifest.json`, which declares the store whole."""
         paths = [shard.path for shards in self.splits.values() for shard in shards]
         write_sums(root, (beside(path, DOCS_SUFFIX) for path in paths if not path.startswith("..")))
@@ -147,7 +148,7 @@ def _row(shard: ShardEntry) -> dict[str, object]:
     return {name: value for name, value in vars(shard).items() if value or name not in _OPTIONAL}
 
 
-def find_store(path: Path) -> tuple[Path, tuple[str, ...]] | None:
+def find_store(path: Where) -> tuple[Where, tuple[str, ...]] | None:
     """The root of a store and the splits that a folder means: all for the root itself, the one for a split's folder."""
     if place_at(path / MANIFEST).exists():
         return path, SPLITS
@@ -155,14 +156,14 @@ def find_store(path: Path) -> tuple[Path, tuple[str, ...]] | None:
     return (path.parent, (path.name,)) if named else None
 
 
-def read_manifest(root: Path) -> Values:
+def read_manifest(root: Address) -> Values:
     """The manifest's values: version, sum and kinds are checked, and that its shards lie where they may."""
     values = _read(root)
     check_places(root, values, _read)
     return values
 
 
-def _read(root: Path) -> Values:
+def _read(root: Address) -> Values:
     path = root / MANIFEST
     try:
         data = place_at(path).read()
@@ -218,7 +219,7 @@ _FITS: dict[object, Callable[[object], bool]] = {
 }
 
 
-def load_manifest(root: Path) -> Manifest:
+def load_manifest(root: Address) -> Manifest:
     """The manifest as an object."""
     values = read_manifest(root)
     splits = {name: [ShardEntry(**shard) for shard in split["shards"]] for name, split in values["splits"].items()}

@@ -6,7 +6,6 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,9 @@ from gristmill.core.arguments import PathLike as PathLike
 from gristmill.core.arguments import as_whole, refuse
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.core.values import shown
+from gristmill.places.address import Address
 from gristmill.places.base import read_at
-from gristmill.places.door import as_path, as_paths, place_at
+from gristmill.places.door import address_of, as_address, as_addresses, place_at
 from gristmill.places.patterns import expand_names, refuse_missing
 from gristmill.store.files import FileRow, Files, joined, make_files
 from gristmill.store.format import COMPRESSED_SUFFIX, IDX_HEADER, IdxHeader, check_dtype, read_idx_header
@@ -44,11 +44,11 @@ def open_store(
     headerless files whose bytes do not tell it, `eos` for documents of files without an `.idx`. `index_dir` is where
     pack indices live if not beside the tokens.
     """
-    paths = named_paths(as_paths("path", path, "the path of a store or of token files, or a list of paths"))
+    paths = named_paths(as_addresses("path", path, "the path of a store or of token files, or a list of paths"))
     eos = None if eos is None else as_whole("eos", eos, 0)
     dtype = None if dtype is None else check_dtype(dtype).name
     files, facts = _open_list(paths, dtype, eos) if len(paths) != 1 else _open_one(paths[0], dtype, eos)
-    place = None if index_dir is None else os.fspath(as_path("index_dir", index_dir))
+    place = None if index_dir is None else os.fspath(as_address("index_dir", index_dir))
     return Store(files, replace(facts, index_dir=place))
 
 
@@ -61,7 +61,7 @@ def as_store(name: str, value: object) -> Store:
     raise refuse(name, "an opened store, or what gm.open takes", value)
 
 
-def named_paths(given: PathLike | Sequence[PathLike]) -> list[Path]:
+def named_paths(given: PathLike | Sequence[PathLike]) -> list[Address]:
     """The files behind a name or several, with braces, `::` and `~` spelt out; of a pattern, all must be there."""
     if not isinstance(given, str | os.PathLike):
         return [path for item in given for path in named_paths(item)]
@@ -70,10 +70,10 @@ def named_paths(given: PathLike | Sequence[PathLike]) -> list[Path]:
         refuse_missing(
             given, [name for name in names if not any(place_at(path).exists() for path in (name, f"{name}.bin"))]
         )
-    return [Path(name) for name in names]
+    return [address_of(name) for name in names]
 
 
-def _open_list(paths: list[Path], dtype: str | None, eos: int | None) -> Opened:
+def _open_list(paths: list[Address], dtype: str | None, eos: int | None) -> Opened:
     if not paths:
         raise ConfigError("An empty list of files is no store.")
     dtype = dtype or next(filter(None, map(_dtype_in_bytes, paths)), None)
@@ -101,13 +101,13 @@ def _tokenizer_of(facts: StoreFacts) -> bytes | None:
     return place.read() if place and place.exists() else None
 
 
-def _open_one(path: Path, dtype: str | None, eos: int | None) -> Opened:
+def _open_one(path: Address, dtype: str | None, eos: int | None) -> Opened:
     if place_at(path).is_folder() or is_sharded_bin(path):
         return _open_directory(path, dtype, eos)
     if path.suffix == ".idx":
         path = path.with_suffix(".bin")
     elif not place_at(path).exists() and place_at(f"{path}.bin").exists():
-        path = Path(f"{path}.bin")
+        path = address_of(f"{path}.bin")
     if not place_at(path).exists():
         raise ConfigError(f"{path} does not exist.")
     if path.suffix == COMPRESSED_SUFFIX:
@@ -115,7 +115,7 @@ def _open_one(path: Path, dtype: str | None, eos: int | None) -> Opened:
     return _open_file(path, dtype, eos)
 
 
-def _open_directory(path: Path, dtype: str | None, eos: int | None) -> Opened:
+def _open_directory(path: Address, dtype: str | None, eos: int | None) -> Opened:
     root, split = store_split(path)
     if is_sharded_bin(path):
         return _open_sharded_bin(root, split, dtype, eos)
@@ -127,19 +127,19 @@ def _open_directory(path: Path, dtype: str | None, eos: int | None) -> Opened:
     return _open_split(root, split)
 
 
-def store_split(path: Path) -> tuple[Path, str]:
+def store_split(path: Address) -> tuple[Address, str]:
     """The root and the split that a folder means: itself and train, unless it is a split of its parent."""
     named = path.name in SPLITS and any(place_at(path.parent / name).exists() for name in (MANIFEST, METADATA))
     return (path.parent, path.name) if named else (path, "train")
 
 
-def is_sharded_bin(path: Path) -> bool:
+def is_sharded_bin(path: Address) -> bool:
     """Whether a folder holds raw shards, or is a split of such a folder."""
     root, _ = store_split(path)
     return place_at(root / METADATA).exists() and not place_at(root / MANIFEST).exists()
 
 
-def _open_sharded_bin(root: Path, split: str, dtype: str | None, eos: int | None) -> Opened:
+def _open_sharded_bin(root: Address, split: str, dtype: str | None, eos: int | None) -> Opened:
     """Raw shards in place; the EOS is the folder's own, if it tells one, or that of the caller."""
     if dtype not in (None, DTYPE):
         raise ConfigError(f"The shards of {root} are {DTYPE}, not {dtype}: leave dtype= out.", arguments="dtype")
@@ -149,12 +149,12 @@ def _open_sharded_bin(root: Path, split: str, dtype: str | None, eos: int | None
     return make_files(root, rows), StoreFacts(str(root / split), DTYPE, eos, False, boundary, tokenizer=tokenizer)
 
 
-def open_split(root: Path, split: str) -> Store:
+def open_split(root: Address, split: str) -> Store:
     """One split of a store by its manifest."""
     return Store(*_open_split(root, split))
 
 
-def _open_split(root: Path, split: str) -> Opened:
+def _open_split(root: Address, split: str) -> Opened:
     values = read_manifest(root)
     if split not in values["splits"]:
         raise StoreError(f"{root / MANIFEST} is damaged: it has no split {split!r}.")
@@ -164,7 +164,7 @@ def _open_split(root: Path, split: str) -> Opened:
     return make_files(root, rows), facts
 
 
-def _refuse_empty(path: Path) -> None:
+def _refuse_empty(path: Address) -> None:
     if place_at(path).size() == 0:
         raise StoreError(f"{path} is empty: it holds no tokens.")
 
@@ -175,7 +175,7 @@ def _row(shard: dict[str, Any]) -> FileRow:
     return FileRow(shard["path"], 0, *counts, *sums)
 
 
-def _open_file(path: Path, dtype: str | None, eos: int | None) -> Opened:
+def _open_file(path: Address, dtype: str | None, eos: int | None) -> Opened:
     _refuse_empty(path)
     head = place_at(path).read(0, LLM_C_HEADER)
     if head[:6] == np.lib.format.MAGIC_PREFIX:
@@ -187,11 +187,11 @@ def _open_file(path: Path, dtype: str | None, eos: int | None) -> Opened:
     return _open_bare(path, dtype, eos)
 
 
-def _has_idx(path: Path) -> bool:
+def _has_idx(path: Address) -> bool:
     return path.suffix == ".bin" and place_at(path.with_suffix(".idx")).exists()
 
 
-def _dtype_in_bytes(path: Path) -> str | None:
+def _dtype_in_bytes(path: Address) -> str | None:
     """The dtype of a file that only its bytes can tell it of."""
     if not place_at(path).is_file() or not place_at(path).size() or path.suffix == ".idx" or _has_idx(path):
         return None
@@ -200,12 +200,12 @@ def _dtype_in_bytes(path: Path) -> str | None:
     return None if has_header else find_dtype(path)
 
 
-def _foreign(path: Path, header: int, tokens: int, documents: int, facts: dict[str, Any]) -> Opened:
+def _foreign(path: Address, header: int, tokens: int, documents: int, facts: dict[str, Any]) -> Opened:
     files = make_files(path.parent, [FileRow(path.name, header, tokens, documents)])
     return files, StoreFacts(path=str(path), owned=False, **facts)
 
 
-def _open_npy(path: Path, dtype: str | None, eos: int | None) -> Opened:
+def _open_npy(path: Address, dtype: str | None, eos: int | None) -> Opened:
     shape, by_column, found, header = _npy_header(path)
     check_dtype(found.str)
     if dtype is not None and check_dtype(dtype) != found:
@@ -220,7 +220,7 @@ def _open_npy(path: Path, dtype: str | None, eos: int | None) -> Opened:
     return _foreign(path, header, count, -1, {"dtype": found.name, "eos": eos, "boundary": _by_eos(eos)})
 
 
-def _npy_header(path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+def _npy_header(path: Address) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
     """Shape, whether by columns, dtype, and the bytes before the first token."""
     try:
         with place_at(path).open() as file:
@@ -241,7 +241,7 @@ def _npy_header(path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
         raise StoreError(f"{path} begins as a .npy file, but its header is damaged: {error}.") from error
 
 
-def _open_llm_c(path: Path, head: bytes, eos: int | None) -> Opened:
+def _open_llm_c(path: Address, head: bytes, eos: int | None) -> Opened:
     magic, _, count = (int.from_bytes(head[at : at + 4], "little") for at in (0, 4, 8))
     dtype, usual_eos = LLM_C[magic]
     eos = usual_eos if eos is None else eos
@@ -249,7 +249,7 @@ def _open_llm_c(path: Path, head: bytes, eos: int | None) -> Opened:
     return _foreign(path, LLM_C_HEADER, count, -1, {"dtype": dtype, "eos": eos, "boundary": boundary})
 
 
-def _open_megatron(path: Path, dtype: str | None, eos: int | None) -> Opened:
+def _open_megatron(path: Address, dtype: str | None, eos: int | None) -> Opened:
     idx = path.with_suffix(".idx")
     header, size = read_idx_header(place_at(idx).read(0, IDX_HEADER), str(idx)), place_at(idx).size()
     if size < header.size:
@@ -263,7 +263,7 @@ def _open_megatron(path: Path, dtype: str | None, eos: int | None) -> Opened:
     return _foreign(path, 0, count, header.documents, {"dtype": found.name, "eos": eos, "boundary": "idx"})
 
 
-def _indexed_bytes(idx: Path, header: IdxHeader) -> int:
+def _indexed_bytes(idx: Address, header: IdxHeader) -> int:
     """Where the last sequence of a Megatron index ends in its `.bin`."""
     if not header.sequences:
         return 0
@@ -272,7 +272,7 @@ def _indexed_bytes(idx: Path, header: IdxHeader) -> int:
     return pointer + length * np.dtype(header.dtype).itemsize
 
 
-def _open_bare(path: Path, dtype: str | None, eos: int | None) -> Opened:
+def _open_bare(path: Address, dtype: str | None, eos: int | None) -> Opened:
     dtype = dtype or find_dtype(path)
     if dtype is None:
         raise ConfigError(
@@ -285,7 +285,7 @@ def _open_bare(path: Path, dtype: str | None, eos: int | None) -> Opened:
     return _foreign(path, 0, count, -1, {"dtype": found.name, "eos": eos, "boundary": _by_eos(eos)})
 
 
-def _tokens_of(path: Path, itemsize: int) -> int:
+def _tokens_of(path: Address, itemsize: int) -> int:
     size = place_at(path).size()
     count, rest = divmod(size, itemsize)
     _refuse_empty(path)

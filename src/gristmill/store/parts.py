@@ -5,17 +5,21 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable
-from pathlib import Path
 
 from gristmill.core.errors import StoreError
 from gristmill.core.values import Values
-from gristmill.places.door import place_at
+from gristmill.places.address import Address
+from gristmill.places.door import address_of, place_at
 from gristmill.store.format import is_own_shard
 
 
-def check_places(root: Path, values: Values, read: Callable[[Path], Values]) -> None:
+def check_places(root: Address, values: Values, read: Callable[[Address], Values]) -> None:
     """Refuse a manifest that names files outside its folder, unless each is a shard that its own store lists alike."""
-    listed = functools.cache(lambda part: _shards(read(part)))
+
+    @functools.cache
+    def listed(part: Address) -> dict[str, Values]:
+        return {shard["path"]: shard for split in read(part)["splits"].values() for shard in split["shards"]}
+
     for split, shard in ((name, shard) for name, rows in values["splits"].items() for shard in rows["shards"]):
         path = shard["path"]
         if is_own_shard(split, path):
@@ -28,9 +32,9 @@ def check_places(root: Path, values: Values, read: Callable[[Path], Values]) -> 
         _check_part(root, split, shard, listed)
 
 
-def _check_part(root: Path, split: str, shard: Values, listed: Callable[[Path], dict[str, Values]]) -> None:
+def _check_part(root: Address, split: str, shard: Values, listed: Callable[[Address], dict[str, Values]]) -> None:
     """A shard of another store: its manifest must say the same of it."""
-    place = Path(os.path.normpath(os.path.join(place_at(root).real(), shard["path"])))
+    place = address_of(os.path.normpath(os.path.join(place_at(root).real(), shard["path"])))
     part, name = place.parent.parent, f"{place.parent.name}/{place.name}"
     try:
         there = listed(part).get(name) if is_own_shard(split, name) else None
@@ -40,7 +44,3 @@ def _check_part(root: Path, split: str, shard: Values, listed: Callable[[Path], 
         raise StoreError(
             f"{root} joins {place}, but {part} has no such shard, or another than when it was joined: join them again."
         )
-
-
-def _shards(values: Values) -> dict[str, Values]:
-    return {shard["path"]: shard for split in values["splits"].values() for shard in split["shards"]}

@@ -153,7 +153,7 @@ class Store:
         """What identifies each shard; of foreign files it is sampled now, so that opening them reads nothing."""
         if self.owned:
             return self.files.checksums
-        return np.array([sampled_checksum(Path(self.files.path(i))) for i in range(self.num_shards)], dtype=np.bytes_)
+        return np.array([sampled_checksum(self.files.path(i)) for i in range(self.num_shards)], dtype=np.bytes_)
 
     def truncated_tokens(self, seq_len: int, shards: int) -> int:
         """Tokens of documents beyond their first `seq_len`: what cut="pad" does not serve. Reads every index."""

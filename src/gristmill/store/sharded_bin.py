@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 from gristmill.core.errors import ConfigError, StoreError
+from gristmill.places.address import Address
 from gristmill.places.door import place_at
 from gristmill.store.manifest import SPLITS
 
@@ -31,12 +31,12 @@ def shard_name(split: str, shard: int) -> str:
     return f"{split}/shard_{shard:05d}.bin"
 
 
-def read_metadata(root: Path) -> dict[str, Any]:
+def read_metadata(root: Address) -> dict[str, Any]:
     """What the folder says of itself."""
     return _read_mapping(root / METADATA)
 
 
-def read_tokenizer_state(root: Path) -> dict[str, Any]:
+def read_tokenizer_state(root: Address) -> dict[str, Any]:
     """Which tokenizer made the shards; empty where the folder does not tell."""
     path = root / TOKENIZER_STATE
     return _read_mapping(path) if place_at(path).exists() else {}
@@ -48,7 +48,7 @@ def eos_of(metadata: dict[str, Any]) -> int | None:
     return eos if isinstance(eos, int) and not isinstance(eos, bool) and 0 <= eos < 1 << 32 else None
 
 
-def shard_paths(root: Path, split: str) -> list[Path]:
+def shard_paths(root: Address, split: str) -> list[Address]:
     """The shards of a split in the order of their numbers; what cannot be told from a shard is refused."""
     if not any(place_at(root / each).is_folder() for each in SPLITS):
         raise ConfigError(
@@ -70,11 +70,11 @@ def shard_paths(root: Path, split: str) -> list[Path]:
     return sorted(found, key=lambda path: (_number(path), path.name))
 
 
-def _number(path: Path) -> int:
+def _number(path: Address) -> int:
     return int(path.stem.removeprefix("shard_"))
 
 
-def _read_mapping(path: Path) -> dict[str, Any]:
+def _read_mapping(path: Address) -> dict[str, Any]:
     try:
         values = json.loads(place_at(path).read())
     except (OSError, ValueError, RecursionError) as error:

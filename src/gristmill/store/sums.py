@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
-from pathlib import Path
 
 import xxhash
 
+from gristmill.core.arguments import PathLike
 from gristmill.core.errors import StoreError
 from gristmill.core.seal import is_sealed, sealed
+from gristmill.places.address import Address
 from gristmill.places.door import place_at
 
 SUMS = "sums.json"
@@ -25,7 +26,7 @@ _VERSION = 1
 _PART = 1 << 22
 
 
-def file_checksum(path: str | Path) -> str:
+def file_checksum(path: PathLike) -> str:
     """xxh3-128 of a whole file."""
     state = xxhash.xxh3_128()
     with place_at(path).open() as file:
@@ -34,14 +35,14 @@ def file_checksum(path: str | Path) -> str:
     return str(state.hexdigest())
 
 
-def write_sums(root: Path, names: Iterable[str]) -> None:
+def write_sums(root: Address, names: Iterable[str]) -> None:
     """List those files at the root, and those named relative to it, that are there."""
     there = [name for name in (*LISTED, *names) if place_at(root / name).is_file()]
     files = {name: (place_at(root / name).size(), file_checksum(root / name)) for name in there}
     place_at(root / SUMS).write(sealed({"gristmill_sums": _VERSION, "files": files}))
 
 
-def read_sums(root: str | Path) -> Listing:
+def read_sums(root: PathLike) -> Listing:
     """What a store lists by path; nothing where an older version made it."""
     path = os.path.join(root, SUMS)
     try:
@@ -55,7 +56,7 @@ def read_sums(root: str | Path) -> Listing:
     return {name: (size, checksum) for name, (size, checksum) in json.loads(data)["files"].items()}
 
 
-def check_listed(path: str | Path, name: str, listing: Listing) -> None:
+def check_listed(path: PathLike, name: str, listing: Listing) -> None:
     """Refuse a file that is not as it was listed under `name`; one that is not listed may be anything."""
     if name not in listing:
         return

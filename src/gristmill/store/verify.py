@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 
@@ -14,7 +13,8 @@ from gristmill.core.errors import ConfigError, StoreError
 from gristmill.core.hashing import hash_ids
 from gristmill.core.progress import Progress, Shown, shown
 from gristmill.core.seal import is_sealed
-from gristmill.places.door import as_path, place_at
+from gristmill.places.address import Address
+from gristmill.places.door import address_of, as_address, place_at
 from gristmill.store.blocks import BLOCK, BLOCKS_SUFFIX, Sums, check_blocks, read_head
 from gristmill.store.coverage import Coverage
 from gristmill.store.files import FileRow, Ints, make_files
@@ -65,7 +65,7 @@ class Findings:
 
 def verify(path: PathLike, *, progress: Shown = None) -> Findings:
     """Check every byte, count and boundary of a store, or of one split: faults are listed, not raised."""
-    root, splits = _target(as_path("path", path))
+    root, splits = _target(as_address("path", path))
     job = _Verification(root, load_manifest(root))
     with shown(progress) as told:
         job.check_shards(splits, told)
@@ -80,13 +80,13 @@ def verify(path: PathLike, *, progress: Shown = None) -> Findings:
 class _Verification:
     """One look at a whole store."""
 
-    def __init__(self, root: Path, manifest: Manifest) -> None:
+    def __init__(self, root: Address, manifest: Manifest) -> None:
         self.root, self.manifest = root, manifest
         self.coverage = Coverage(root)
         self.findings = Findings(covered=self.coverage.kinds)
         self._listings: dict[str, Listing] = {}
 
-    def _listing(self, root: Path) -> Listing:
+    def _listing(self, root: Address) -> Listing:
         """What a store, this one or one that it joins, lists; nothing, and a fault, where that is damaged."""
         place = place_at(root).real()
         if place not in self._listings:
@@ -104,7 +104,7 @@ class _Verification:
         progress.start("verifying", itemsize * sum(entry.tokens for entry in entries))
         for entry in entries:
             path = self.root / entry.path
-            listing = self._listing(path.parents[1])
+            listing = self._listing(path.parent.parent)
             self.coverage.add_shard(str(path), entry, listing)
             found.faults += _shard_faults(self.root, entry, self.manifest, listing)
             found.shards += 1
@@ -112,7 +112,7 @@ class _Verification:
             found.documents += entry.documents
             progress.advance(itemsize * entry.tokens)
 
-    def check_indices(self, folder: Path) -> None:
+    def check_indices(self, folder: Address) -> None:
         """Every pack index of a split."""
         for path in (folder / name for name in place_at(folder).names() if name.endswith(".gmi")):
             self.coverage.add(path, ".gmi", "its own sums")
@@ -135,14 +135,14 @@ class _Verification:
         for name in (name for name in (MANIFEST, _RUN) if place_at(self.root / name).exists()):
             self._try(name, "its own sum", lambda path: _check_sealed(path, summed))
 
-    def check_unlisted(self, folder: Path) -> None:
+    def check_unlisted(self, folder: Address) -> None:
         """What else lies in the folder."""
         try:
             self.findings.unlisted = self.coverage.unlisted(folder)
         except OSError as error:
             self.findings.faults.append(f"{error.filename} cannot be listed ({error.strerror}).")
 
-    def _try(self, name: str, by: str, check: Callable[[Path], None]) -> None:
+    def _try(self, name: str, by: str, check: Callable[[Address], None]) -> None:
         self.coverage.add(self.root / name, name, by)
         try:
             check(self.root / name)
@@ -150,14 +150,14 @@ class _Verification:
             self.findings.faults.append(str(error))
 
 
-def _check_sealed(path: Path, summed: bool) -> None:
+def _check_sealed(path: Address, summed: bool) -> None:
     """Refuse a file of ours that does not carry the sum of itself; older versions wrote none."""
     data = place_at(path).read()
     if (summed or b'"sum"' in data) and not is_sealed(data):
         raise StoreError(f"{path} is damaged: its content does not have the sum that it names.")
 
 
-def _target(path: Path) -> tuple[Path, tuple[str, ...]]:
+def _target(path: Address) -> tuple[Address, tuple[str, ...]]:
     if not place_at(path).exists():
         raise ConfigError(f"{path} does not exist.")
     if found := find_store(path):
@@ -165,7 +165,7 @@ def _target(path: Path) -> tuple[Path, tuple[str, ...]]:
     raise StoreError(f"{path} holds no {MANIFEST}: only a store made by Gristmill can be verified.")
 
 
-def _shard_faults(root: Path, entry: ShardEntry, manifest: Manifest, listing: Listing) -> list[str]:
+def _shard_faults(root: Address, entry: ShardEntry, manifest: Manifest, listing: Listing) -> list[str]:
     """All that is wrong with one shard; a file that cannot be read stops the checks that need it."""
     path = str(root / entry.path)
     try:
@@ -173,7 +173,7 @@ def _shard_faults(root: Path, entry: ShardEntry, manifest: Manifest, listing: Li
             raise StoreError("its checksum differs from the manifest")
         scan = _scan(root, entry, manifest)
         faults = _token_faults(path, entry, manifest, scan)
-        lengths = _lengths(Path(beside(path, ".idx")), entry, np.dtype(manifest.dtype).itemsize)
+        lengths = _lengths(address_of(beside(path, ".idx")), entry, np.dtype(manifest.dtype).itemsize)
         faults += _boundary_faults(entry, scan.eos_at, lengths)
         faults += _row_faults(path, entry, lengths, listing)
         faults += _block_faults(path, entry, scan) if entry.blocks_checksum else []
@@ -194,7 +194,7 @@ class _Scan:
     highest: int
 
 
-def _scan(root: Path, entry: ShardEntry, manifest: Manifest) -> _Scan:
+def _scan(root: Address, entry: ShardEntry, manifest: Manifest) -> _Scan:
     """Read a shard's tokens once, some blocks at a time; opening it checks the size of its file."""
     row = FileRow(entry.path, 0, entry.tokens, entry.documents, entry.checksum, entry.compressed_bytes)
     store = Store(make_files(root, [row]), StoreFacts(str(root), manifest.dtype, manifest.eos, True, "idx"))
@@ -224,7 +224,7 @@ def _token_faults(path: str, entry: ShardEntry, manifest: Manifest, scan: _Scan)
     return faults
 
 
-def _lengths(path: Path, entry: ShardEntry, itemsize: int) -> Ints:
+def _lengths(path: Address, entry: ShardEntry, itemsize: int) -> Ints:
     """The documents' lengths by the `.idx`, its own arrays checked against each other."""
     data = place_at(path).read()
     header = read_idx_header(data[:IDX_HEADER], path.name)
@@ -253,7 +253,7 @@ def _boundary_faults(entry: ShardEntry, eos_at: Ints, lengths: Ints) -> list[str
 def _row_faults(path: str, entry: ShardEntry, lengths: Ints, listing: Listing) -> list[str]:
     import pyarrow.parquet as pq
 
-    documents = Path(beside(path, DOCS_SUFFIX))
+    documents = address_of(beside(path, DOCS_SUFFIX))
     check_listed(documents, f"{documents.parent.name}/{documents.name}", listing)
     table = pq.read_table(place_at(documents).arrow())
     faults = []
