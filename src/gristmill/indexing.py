@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gristmill.core.arguments import PathLike, as_flag, as_whole
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError
 from gristmill.core.progress import Progress, Shown, shown
 from gristmill.places.door import as_path, place_at
 from gristmill.store.boundaries import write_scanned_idx
-from gristmill.store.files import Ints
 from gristmill.store.index import index_path, new_index, only_builder, open_pack_index, remove_pack_index, shard_sum
 from gristmill.store.opening import as_store
 from gristmill.store.reader import Store

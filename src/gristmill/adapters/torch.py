@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gristmill.core.arrays import Ints
 from gristmill.core.extras import extra
 
 with extra("torch", __name__):
@@ -33,7 +34,7 @@ from gristmill.loader.batch import Assembler, Group
 from gristmill.loader.fill import Batch, as_keys
 from gristmill.loader.loader import READAHEAD_BYTES, Loader, PlanLoader, step_after
 from gristmill.loader.state import check_state, make_state
-from gristmill.order.permute import Ints, use_compiled
+from gristmill.order.permute import use_compiled
 from gristmill.order.plan import Plan, as_plan
 
 if TYPE_CHECKING:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import SourceError
 from gristmill.core.hashing import derive_key
-from gristmill.order.permute import Ints, permute
+from gristmill.order.permute import permute
 from gristmill.places.door import place_at
 
 if TYPE_CHECKING:

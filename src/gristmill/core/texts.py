@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
+from gristmill.core.arrays import Ints
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,8 @@ from typing import ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from gristmill.curate.documents import Documents, Ints, Mask
+from gristmill.core.arrays import Ints, Mask
+from gristmill.curate.documents import Documents
 
 Codes = npt.NDArray[np.int16]
 Values = npt.NDArray[np.float64]

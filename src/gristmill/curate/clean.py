@@ -13,11 +13,12 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from gristmill.core.arrays import Ints, Mask
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.extras import require
 from gristmill.core.texts import Texts, differing, from_strings
 from gristmill.curate.clean_table import CHANGES, REMOVED, REPLACED, Form, Table, make_pairs, make_table
-from gristmill.curate.documents import Documents, Ints, Mask
+from gristmill.curate.documents import Documents
 from gristmill.curate.redact import Variant, check_redaction, redact
 
 _FORMS: dict[str, Form | None] = {"nfc": "NFC", "nfkc": "NFKC", "none": None}

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from gristmill.curate.documents import Ints
+from gristmill.core.arrays import Ints
 
 Table = npt.NDArray[np.uint16]
 Form = Literal["NFC", "NFKC"]

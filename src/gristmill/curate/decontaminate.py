@@ -17,16 +17,16 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from gristmill.core.arrays import Bytes, Hashes, Ints
 from gristmill.core.errors import ConfigError, EngineError
 from gristmill.core.texts import Texts, from_strings
 from gristmill.core.values import OWN, Within, fits
 from gristmill.curate.base import KEEP, Verdict
 from gristmill.curate.characters import DIGIT, EXTEND, KIND, LETTER, SINGLE, characters
-from gristmill.curate.documents import Bytes, Documents, Ints
+from gristmill.curate.documents import Documents
 from gristmill.places.door import place_at
 
 Item = tuple[str, Sequence[str]]
-Hashes = npt.NDArray[np.uint64]
 
 # A match is shown by this many characters at most.
 _SHOWN = 200

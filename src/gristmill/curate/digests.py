@@ -7,7 +7,8 @@ import itertools
 import numpy as np
 import xxhash
 
-from gristmill.curate.documents import Documents, Ints
+from gristmill.core.arrays import Ints
+from gristmill.curate.documents import Documents
 
 
 def content_hashes(documents: Documents) -> Ints:

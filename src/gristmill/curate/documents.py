@@ -6,16 +6,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar, cast
 
 import numpy as np
-import numpy.typing as npt
 
+from gristmill.core.arrays import Bytes, Ints
 from gristmill.core.errors import SourceError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 # Positions inside a document are 32-bit numbers.
 MAX_DOCUMENT_BYTES = (1 << 31) - 1

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gristmill.core.arrays import Ints
 from gristmill.curate.base import Verdict
-from gristmill.curate.documents import Documents, Ints
+from gristmill.curate.documents import Documents
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,9 +16,9 @@ from typing import Literal
 
 import numpy as np
 
+from gristmill.core.arrays import Bytes, Ints
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.texts import Texts
-from gristmill.curate.documents import Bytes, Ints
 
 Variant = Literal["gristmill", "datatrove"]
 Span = tuple[int, int]

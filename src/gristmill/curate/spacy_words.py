@@ -13,11 +13,12 @@ from functools import cache
 
 import numpy as np
 
+from gristmill.core.arrays import Ints
 from gristmill.core.kernels.slots import hash_set
 from gristmill.curate import chunk_kernels as kernels
 from gristmill.curate.characters import characters
 from gristmill.curate.chunk_tokenizer import MAX_CHARS
-from gristmill.curate.documents import Documents, Ints
+from gristmill.curate.documents import Documents
 from gristmill.curate.spacy_rules import SpacyRules, load_english, spacy_rules
 from gristmill.curate.spacy_tokenizer import SpacyTokenizer
 from gristmill.curate.words import WordColumns, Words

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.extras import require
-from gristmill.curate.documents import Documents, Ints
+from gristmill.curate.documents import Documents
 
 # Flags of a word: it has an alphabetic character; it has a character outside of datatrove's PUNCTUATION_SET; it may
 # end a sentence; it is punctuation throughout (spaCy's is_punct).

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gristmill.core.arguments import as_whole
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError
 from gristmill.loader.fill import DTYPES, IGNORED, NO_DOCUMENTS, Batch, Filler, as_keys
 from gristmill.loader.locate import find_pieces
 from gristmill.loader.pieces import Pieces
 from gristmill.order.cut import DocumentCut
 from gristmill.order.options import check_positive
-from gristmill.order.permute import Ints
 from gristmill.order.phases import Segment
 from gristmill.order.plan import Plan
 from gristmill.store.format import FRAME_TOKENS

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gristmill.core.arguments import as_names
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.loader.buffers import Buffers
 from gristmill.loader.pieces import Pieces
-from gristmill.order.permute import Ints
 
 Batch = dict[str, npt.NDArray[Any]]
 # The arrays of a batch. The compiled pass fills all but the last, in this order.

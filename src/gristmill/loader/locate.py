@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import StoreError
 from gristmill.loader.pieces import Pieces
 from gristmill.order.cut import DocumentCut, StreamCut, window_spans
-from gristmill.order.permute import Ints
 from gristmill.order.phases import Segment
 from gristmill.order.plan import Plan
 from gristmill.store.table import Table

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from gristmill.core.arrays import Ints
 from gristmill.core.locks import Lock
-from gristmill.order.permute import Ints, use_compiled
+from gristmill.order.permute import use_compiled
 from gristmill.order.plan import Plan
 
 _SAMPLES = 8192

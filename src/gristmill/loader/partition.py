@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gristmill.core.arguments import as_whole
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError
-from gristmill.order.permute import Ints
 from gristmill.order.plan import Plan
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gristmill.order.permute import Ints
+from gristmill.core.arrays import Ints
 
 
 class Pieces(NamedTuple):

@@ -17,8 +17,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError, did_you_mean
-from gristmill.order.permute import Ints
 from gristmill.order.tokens import Tokens
 
 Spans = list[tuple[int, int, int]]

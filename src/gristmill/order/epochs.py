@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gristmill.core.arrays import Ints
 from gristmill.core.hashing import derive_key
-from gristmill.order.permute import Ints, permute, unpermute
+from gristmill.order.permute import permute, unpermute
 
 UNITS_PER_BLOCK = 64
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.order.options import Exclude
-from gristmill.order.permute import Ints
 from gristmill.order.source import Source
 
 

@@ -21,11 +21,12 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.hashing import derive_key
 from gristmill.core.values import shown
 from gristmill.order.options import MOST
-from gristmill.order.permute import Ints, permute
+from gristmill.order.permute import permute
 
 DEFAULT_BLOCK = 4096
 _TOLERANCE = Fraction(1, 10**6)

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.hashing import derive_key
 from gristmill.order.cut import CUTS
 from gristmill.order.epochs import UNITS_PER_BLOCK, EpochOrder
 from gristmill.order.mix import Mix, block_size, exact_weights
 from gristmill.order.options import Phase, PlanOptions
-from gristmill.order.permute import Ints
 from gristmill.order.source import Source
 
 

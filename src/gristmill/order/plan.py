@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gristmill.core.arguments import PathLike, as_kind, as_mapping, as_text, as_whole
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.hashing import fingerprint, hash64
 from gristmill.core.html import html_table
@@ -26,7 +27,6 @@ from gristmill.order.exclusions import resolve_exclusions
 from gristmill.order.forecast import Forecast, forecast
 from gristmill.order.mix import weight_text
 from gristmill.order.options import MOST, PlanOptions, check_positive
-from gristmill.order.permute import Ints
 from gristmill.order.phases import Segment, check_all_weighed, resolve, settings
 from gristmill.order.plan_json import read_plan, write_plan
 from gristmill.order.skips import Skips

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from gristmill.core.arguments import PathLike, as_mapping, refuse
-from gristmill.order.permute import Ints
+from gristmill.core.arrays import Ints
 
 
 class Packing(Protocol):

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import IO, TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from gristmill.places.memory import Bytes
+    from gristmill.core.arrays import Bytes
 
 
 def read_at(file: IO[bytes], start: int, size: int) -> bytes:

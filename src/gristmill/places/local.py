@@ -18,7 +18,7 @@ from gristmill.core.errors import ConfigError, EngineError
 from gristmill.places.base import Place
 
 if TYPE_CHECKING:
-    from gristmill.places.memory import Bytes
+    from gristmill.core.arrays import Bytes
 
 # What a file system says where nothing is, and where nothing can be.
 _NOTHING = {errno.ENOENT, errno.ENOTDIR, errno.EBADF, errno.ELOOP, errno.ENAMETOOLONG}

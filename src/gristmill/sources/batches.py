@@ -6,14 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from gristmill.core.arrays import Ints
 from gristmill.sources.base import InputFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Ints = npt.NDArray[np.int64]
 
 # A batch is whole documents: 8 MiB of text or 8,192 of them, whichever comes first.
 BATCH_BYTES, BATCH_DOCUMENTS = 8 << 20, 8_192

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from gristmill.core.arrays import Mask
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Sizes = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 def is_text(kind: pa.DataType) -> bool:

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gristmill.core.arrays import Mask
 from gristmill.core.errors import SourceError, did_you_mean
 from gristmill.sources import base
 from gristmill.sources.base import Format, InputFile, Mishaps, Part
 from gristmill.sources.batches import BATCH_BYTES, ROW, document_batch, place_ids
-from gristmill.sources.cells import Cells, Mask, Sizes, is_text, spellable
+from gristmill.sources.cells import Cells, Sizes, is_text, spellable
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,10 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gristmill.core.arrays import Ints
 from gristmill.sources.json_kernels import ABSENT, READ, UNREAD, count_breaks, gather_values, scan_lines
 from gristmill.sources.lines import is_utf8
 
-Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.uint8]
 
 # Words are written eight bytes at a time: the last one may reach beyond the values.

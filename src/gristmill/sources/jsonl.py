@@ -13,9 +13,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import SourceError
 from gristmill.sources.base import Format, InputFile, Mishaps, Part
-from gristmill.sources.batches import BYTE, Ints, document_batch, place_ids
+from gristmill.sources.batches import BYTE, document_batch, place_ids
 from gristmill.sources.lines import cut_bytes, open_text, text_blocks, too_long, where
 
 if TYPE_CHECKING:

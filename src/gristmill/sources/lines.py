@@ -16,13 +16,12 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import SourceError
 from gristmill.sources import base
 from gristmill.sources.base import Format, InputFile, Part, parts_from
 from gristmill.sources.streams import CHUNK_BYTES, Stream, Transcoded, packing_of
 from gristmill.sources.zstd_frames import frame_edges
-
-Ints = npt.NDArray[np.int64]
 
 _BREAK, _RETURN = b"\n", b"\r"
 

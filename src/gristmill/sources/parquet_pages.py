@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import SourceError
 from gristmill.sources.base import InputFile
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-Ints = npt.NDArray[np.int64]
 # The fields of a header by number: whole numbers, flags and further fields.
 Fields = dict[int, object]
 

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import SourceError
 from gristmill.sources import base
 from gristmill.sources.base import Format, InputFile, Mishaps, Part
 from gristmill.sources.batches import BYTE, document_batch, place_ids
-from gristmill.sources.lines import Ints, cut_bytes, is_utf8, open_text, tabulate, text_blocks, too_long, where
+from gristmill.sources.lines import cut_bytes, is_utf8, open_text, tabulate, text_blocks, too_long, where
 from gristmill.sources.streams import CHUNK_BYTES
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TypedDict
 
 import numpy as np
 
+from gristmill.core.arrays import Ints
 from gristmill.curate.chain import Curation
-from gristmill.curate.documents import Ints
 from gristmill.recipe import MixOptions, Recipe
 from gristmill.sources.units import Unit
 from gristmill.stages.preview import Judged, Preview, PreviewFigures

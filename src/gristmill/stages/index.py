@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError
 from gristmill.core.options import content
 from gristmill.curate.dedup.index import IDS, INDEX, INDEX_UNIT, KEYS, SETS, describe, is_part, open_index, part_path
 from gristmill.curate.dedup.near import Near
 from gristmill.curate.dedup.queries import alive
-from gristmill.curate.documents import Ints
 from gristmill.places.door import place_at
 from gristmill.places.folders import (
     LOCK,

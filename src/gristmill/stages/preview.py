@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
+from gristmill.core.arrays import Ints, Mask
 from gristmill.curate.base import Rule
 from gristmill.curate.chain import Curation
 from gristmill.curate.clean import clean
-from gristmill.curate.documents import Documents, Ints, Mask
+from gristmill.curate.documents import Documents
 from gristmill.curate.ledger import Ledger
 from gristmill.recipe import Recipe
 from gristmill.stages.sampling import SourceSample

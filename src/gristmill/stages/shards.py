@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from gristmill.curate.documents import Ints, Mask
+from gristmill.core.arrays import Ints, Mask
 from gristmill.stages.tokens import field_name
 from gristmill.stages.work import Facts, Table, UnitJob
 from gristmill.store.manifest import SPLITS

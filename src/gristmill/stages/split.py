@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from gristmill.curate.documents import Ints, Mask
+from gristmill.core.arrays import Ints, Mask
 from gristmill.stages.boundary import cut_place
 from gristmill.stages.tables import batches_of, table_writer
 from gristmill.stages.tokens import encoded_schema, load_pickled, val_places

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gristmill.curate.documents import Ints
+from gristmill.core.arrays import Ints
 from gristmill.curate.ledger import dropped_schema
 from gristmill.places.door import place_at
 from gristmill.stages.work import ROWS_A_UNIT, Table, first_doc

@@ -13,9 +13,9 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from gristmill.core.arrays import Ints
 from gristmill.core.hashing import derive_key, mix64_array
 from gristmill.curate.dedup.drops import UnitDrops, drop
-from gristmill.curate.documents import Ints
 from gristmill.curate.ledger import Ledger
 from gristmill.curate.rows import Passed
 from gristmill.places.door import place_at

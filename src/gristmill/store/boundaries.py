@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError
 from gristmill.places.door import place_at
-from gristmill.store.files import Ints
 from gristmill.store.format import IDX_CODES, write_idx
 
 if TYPE_CHECKING:

@@ -12,13 +12,14 @@ from typing import IO, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import StoreError
 from gristmill.core.hashing import hash_ids
 from gristmill.core.html import counted
 from gristmill.places.base import read_at
 from gristmill.places.door import place_at
 from gristmill.store.blocks import BLOCKS_SUFFIX, Sums, head_bytes, read_checked, read_head
-from gristmill.store.files import Files, Ints, unreadable
+from gristmill.store.files import Files, unreadable
 from gristmill.store.format import DOCS_SUFFIX, IDS_HEADER, IDS_MAGIC, IDS_SUFFIX
 from gristmill.store.sums import check_listed, read_sums
 from gristmill.store.table import offsets

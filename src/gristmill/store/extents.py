@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from gristmill.store.files import Ints
+from gristmill.core.arrays import Ints
 from gristmill.store.format import FRAME_TOKENS
 from gristmill.store.frames import Frames
 

@@ -12,13 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from gristmill.core.arguments import PathLike
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import StoreError
 from gristmill.core.hashing import hash64
 from gristmill.places.base import Range
 from gristmill.places.door import fetch, place_at, sizes
 from gristmill.store.format import beside
-
-Ints = npt.NDArray[np.int64]
 
 # A foreign file is known by its size and 64 fixed blocks of 4 KiB: reading it all would cost hours at a terabyte.
 _SAMPLE_BLOCKS, SAMPLE_BYTES = 64, 4096

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.places.address import Address
 from gristmill.places.door import address_of, place_at
 from gristmill.store.boundaries import scanned_lengths
-from gristmill.store.files import Ints
 from gristmill.store.opening import open_store
 from gristmill.store.reader import Store
 from gristmill.store.table import offsets

@@ -12,8 +12,8 @@ import mmap
 import resource
 from typing import TYPE_CHECKING
 
+from gristmill.core.arrays import Ints
 from gristmill.places.memory import advise, resident
-from gristmill.store.files import Ints
 
 if TYPE_CHECKING:
     from gristmill.store.table import Table

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from gristmill.core.arrays import Ints
 from gristmill.core.locks import Lock
 from gristmill.places.memory import advise, view
-from gristmill.store.files import Ints
 from gristmill.store.format import FRAME_TOKENS
 from gristmill.store.maps import Maps
 from gristmill.store.seekable import decompress, frame_offsets

@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from gristmill.core.arrays import Bytes, Ints
 from gristmill.core.errors import StoreError
 from gristmill.places.door import place_at
-from gristmill.store.files import Ints, unreadable
+from gristmill.store.files import unreadable
 from gristmill.store.format import IDX_HEADER, IdxHeader, read_idx_header
 
-Bytes = npt.NDArray[np.uint8]
 # Entries that are looked at together: 256 KiB stay in the cache for all comparisons.
 _ENTRIES = 32_768
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gristmill.core.arguments import as_choice, as_flag
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import hash64
 from gristmill.core.progress import Progress, Shown, shown
@@ -22,7 +23,7 @@ from gristmill.core.version import version
 from gristmill.places.address import Address
 from gristmill.places.door import address_of, as_addresses, as_path, place_at
 from gristmill.store.exchange import link
-from gristmill.store.files import Ints, sampled_checksum
+from gristmill.store.files import sampled_checksum
 from gristmill.store.folder import StoreFolder
 from gristmill.store.foreign import ForeignFile, open_foreign, read_foreign
 from gristmill.store.format import dtype_for

@@ -19,14 +19,14 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.core.hashing import fingerprint
 from gristmill.places.address import Address
 from gristmill.places.door import address_of, place_at
-from gristmill.store.files import Ints
 
 if TYPE_CHECKING:
-    from gristmill.places.memory import Bytes
+    from gristmill.core.arrays import Bytes
     from gristmill.store.reader import Store
 
 MAGIC, _UNSUMMED = b"GMPACK\0\2", b"GMPACK\0\1"

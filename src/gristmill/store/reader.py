@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gristmill.core.arguments import as_names, as_whole, refuse
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.core.hashing import fingerprint
 from gristmill.core.html import counted, html_table
@@ -28,7 +29,7 @@ from gristmill.core.locks import Lock
 from gristmill.places.door import place_at
 from gristmill.store.blocks import BLOCKS_SUFFIX, Sums, check_blocks, read_checked
 from gristmill.store.documents import Document, NamedDocuments, NumberedDocuments
-from gristmill.store.files import Files, Ints, sampled_checksum
+from gristmill.store.files import Files, sampled_checksum
 from gristmill.store.idx import Idx, read_header
 from gristmill.store.index import PackIndex, open_pack_index
 from gristmill.store.kept_tokenizer import as_ids, encode, load_kept

@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 import zstandard
 
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import StoreError
 from gristmill.core.seek_table import read_seek_table, seek_table_bytes
-from gristmill.store.files import Ints
 from gristmill.store.format import FRAME_TOKENS
 
 LEVEL = 3

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gristmill.core.arrays import Bytes, Ints
 from gristmill.core.errors import StoreError
-from gristmill.store.files import Ints
 from gristmill.store.foresight import Foresight
-from gristmill.store.idx import Bytes, check_idx
+from gristmill.store.idx import check_idx
 from gristmill.store.maps import MAX_MAPS, Maps
 
 if TYPE_CHECKING:

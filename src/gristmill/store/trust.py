@@ -15,12 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from gristmill.core.arrays import Bytes, Ints
 from gristmill.core.errors import StoreError
 from gristmill.core.locks import Lock
 from gristmill.places.memory import advise, resident, view
 from gristmill.store.blocks import BLOCK, BLOCKS_SUFFIX, check_blocks
-from gristmill.store.files import Ints
-from gristmill.store.idx import Bytes
 from gristmill.store.maps import Maps
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gristmill.core.arguments import PathLike
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.core.hashing import hash_ids
 from gristmill.core.progress import Progress, Shown, shown
@@ -17,7 +18,7 @@ from gristmill.places.address import Address
 from gristmill.places.door import address_of, as_address, place_at
 from gristmill.store.blocks import BLOCK, BLOCKS_SUFFIX, Sums, check_blocks, read_head
 from gristmill.store.coverage import Coverage
-from gristmill.store.files import FileRow, Ints, make_files
+from gristmill.store.files import FileRow, make_files
 from gristmill.store.format import (
     DOCS_SUFFIX,
     IDS_SUFFIX,

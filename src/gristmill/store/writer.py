@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import hash_ids
 from gristmill.places.door import place_at
 from gristmill.places.local import disk_errors
 from gristmill.store.blocks import BLOCK, BLOCKS_SUFFIX, Sums, write_blocks
-from gristmill.store.files import Ints
 from gristmill.store.format import (
     COMPRESSED_SUFFIX,
     DOCS_SUFFIX,

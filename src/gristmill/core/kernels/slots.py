@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 
+from gristmill.core.arrays import Hashes
 from gristmill.core.compiled import compiled, entry, leaf
 from gristmill.core.hashing import GOLDEN
 from gristmill.core.kernels.hashes import hash_bytes
@@ -22,7 +23,6 @@ from gristmill.core.kernels.types import BYTES, HASHES, INTS
 
 HASH_MAP = types.Tuple((HASHES, INTS))
 
-Hashes = npt.NDArray[np.uint64]
 HashMap = tuple[Hashes, npt.NDArray[np.int64]]
 
 _ONE, _HASH_BITS = np.uint64(1), np.uint64(64)

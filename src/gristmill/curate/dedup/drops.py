@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gristmill.core.arrays import Ints
 from gristmill.curate.base import KEEP, Values, Verdict
-from gristmill.curate.documents import Documents, Ints
+from gristmill.curate.documents import Documents
 from gristmill.curate.ledger import Ledger
 from gristmill.curate.rows import Passed
 

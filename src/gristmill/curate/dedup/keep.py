@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 if TYPE_CHECKING:
-    from gristmill.curate.documents import Documents, Ints
+    from gristmill.core.arrays import Ints
+    from gristmill.curate.documents import Documents
 
 Keep = Literal["first", "longest", "priority"]
 

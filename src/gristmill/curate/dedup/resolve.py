@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gristmill.curate.documents import Bytes, Ints
+from gristmill.core.arrays import Bytes, Ints
 
 if TYPE_CHECKING:
     import pyarrow as pa

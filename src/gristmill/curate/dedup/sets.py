@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from gristmill.core.arrays import Ints
 from gristmill.curate.dedup.characters import unit_table
 from gristmill.curate.dedup.near import Near
-from gristmill.curate.documents import Documents, Ints
+from gristmill.curate.documents import Documents
 
 if TYPE_CHECKING:
     import pyarrow as pa

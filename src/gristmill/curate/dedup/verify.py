@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gristmill.core.arrays import Ints
 from gristmill.curate.dedup.sets import Sets
-from gristmill.curate.documents import Ints
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,11 +8,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from gristmill.core.arrays import Ints, Mask
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.options import check_fields
 from gristmill.core.values import Count
 from gristmill.curate.base import KEEP, Codes, Verdict
-from gristmill.curate.documents import Documents, Ints, Mask
+from gristmill.curate.documents import Documents
 from gristmill.curate.words import require_splitter, splitter_versions, words
 
 # In characters: no text is longer than 2 GiB.

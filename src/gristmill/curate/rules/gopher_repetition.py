@@ -9,11 +9,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.options import check_fields
 from gristmill.core.values import Positive, Share
 from gristmill.curate.base import KEEP, Codes, Values, Verdict
-from gristmill.curate.documents import Documents, Ints
+from gristmill.curate.documents import Documents
 from gristmill.curate.words import require_splitter, splitter_versions, words
 
 _SPLITTERS = {"gristmill": "gristmill", "datatrove": "spacy"}

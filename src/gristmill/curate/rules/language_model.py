@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gristmill.curate.documents import Bytes, Ints
+from gristmill.core.arrays import Bytes, Ints
 
 # The model's own codes where ISO 639-1 has one.
 RENAMED = {"gug": "gn", "kik": "ki", "fuv": "ff", "uzs": "uz"}

@@ -11,12 +11,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from gristmill.core.arrays import Mask
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.hashing import fingerprint, hash64
 from gristmill.core.options import check_fields
 from gristmill.core.values import Share
 from gristmill.curate.base import KEEP, Verdict
-from gristmill.curate.documents import Documents, Mask
+from gristmill.curate.documents import Documents
 from gristmill.curate.rules.language import normalise
 from gristmill.curate.rules.word_list import Matches, WordList, read_lines
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from gristmill.core.arrays import Ints
 from gristmill.curate.characters import characters
-from gristmill.curate.documents import Documents, Ints
+from gristmill.curate.documents import Documents
 
 
 @dataclass(frozen=True)

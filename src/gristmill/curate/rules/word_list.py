@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError
 from gristmill.curate.characters import ALPHABETIC, DIGIT, EXTEND, KIND, characters
-from gristmill.curate.documents import Documents, Ints
+from gristmill.curate.documents import Documents
 from gristmill.places.door import place_at
 
 # The last character that has a small letter lies below (U+1E921, Adlam).
