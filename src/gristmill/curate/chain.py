@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from gristmill.core.errors import GristmillError
 from gristmill.core.options import content
@@ -19,9 +20,6 @@ from gristmill.curate.documents import Documents
 from gristmill.curate.ledger import READ, Ledger, mark_edits
 from gristmill.curate.rows import Passed, passed, start_documents
 from gristmill.curate.rules import content as rule_content
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 CLEAN, EMPTY = "clean", "empty"
 
@@ -69,8 +67,6 @@ class Curation:
 
         A user's own function is not called: it may count what it sees.
         """
-        import pyarrow as pa
-
         texts = pa.array(["A text of a few words."], pa.large_string())
         places = {name: pa.array(["-"]) for name in ("id", "source", "path")}
         documents = start_documents(pa.record_batch({**places, "row": pa.array([0]), "text": texts}), 0)

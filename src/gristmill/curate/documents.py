@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, Self, TypeVar, cast
+from typing import Protocol, Self, TypeVar, cast
 
 import numpy as np
+import pyarrow as pa
 
 from gristmill.core.arrays import Bytes, Ints
 from gristmill.core.errors import SourceError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 # Positions inside a document are 32-bit numbers.
 MAX_DOCUMENT_BYTES = (1 << 31) - 1
@@ -54,8 +51,6 @@ class Documents:
 
     def take(self, rows: Ints) -> Documents:
         """These documents only, with their shared columns."""
-        import pyarrow as pa
-
         taken = self.batch.take(pa.array(rows, pa.int64()))
         return Documents(taken, {name: columns.take(rows) for name, columns in self._shared.items()})
 
@@ -73,8 +68,6 @@ class Documents:
 
 def text_column(data: Bytes, offsets: Ints) -> pa.Array:
     """An Arrow column of texts over these bytes, without a copy."""
-    import pyarrow as pa
-
     buffers = [None, pa.py_buffer(np.ascontiguousarray(offsets, np.int64)), pa.py_buffer(np.ascontiguousarray(data))]
     return pa.LargeStringArray.from_buffers(len(offsets) - 1, buffers[1], buffers[2])
 

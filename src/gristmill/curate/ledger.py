@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from gristmill.core.arrays import Ints
 from gristmill.curate.base import Verdict
 from gristmill.curate.documents import Documents
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 READ = "read"
 
@@ -60,9 +59,6 @@ class Ledger:
 
 def mark_edits(before: Documents, after: Documents, bit: int) -> Documents:
     """`after` with a bit set on each document whose text a step has changed."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     changed = pc.not_equal(before.batch.column("text"), after.batch.column("text")).to_numpy(zero_copy_only=False)
     if not changed.any():
         return before
@@ -73,8 +69,6 @@ def mark_edits(before: Documents, after: Documents, bit: int) -> Documents:
 
 def dropped_schema() -> pa.Schema:
     """Documents that left: by which rule, for which reason, and what was measured or found."""
-    import pyarrow as pa
-
     names = {"doc": pa.int64(), "id": pa.string(), "source": pa.string(), "path": pa.string(), "row": pa.int64(),
              "rule": pa.string(), "reason": pa.string(), "value": pa.float64(), "detail": pa.string(),
              "kept": pa.int64(), "text": pa.large_string()}  # fmt: skip
@@ -83,8 +77,6 @@ def dropped_schema() -> pa.Schema:
 
 def _dropped_rows(documents: Documents, rows: Ints, rule: str, reasons: list[str], judged: Verdict) -> pa.Table:
     """The dropped documents as rows of the account."""
-    import pyarrow as pa
-
     batch = documents.batch.take(pa.array(rows))
     values = None if judged.values is None else judged.values[rows]
     details = [judged.details.get(row) for row in rows.tolist()]

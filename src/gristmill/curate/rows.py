@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from gristmill.core.hashing import hash_ids
 from gristmill.curate.digests import content_hashes, text_digests
 from gristmill.curate.documents import Documents
 from gristmill.curate.ledger import Ledger
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -26,16 +23,12 @@ class Passed:
 
 def start_documents(batch: pa.RecordBatch, first: int) -> Documents:
     """A batch as it was read, numbered from `first`, with no step's mark on it yet."""
-    import pyarrow as pa
-
     numbers, marks = np.arange(first, first + len(batch)), np.zeros(len(batch), np.int64)
     return Documents(batch.add_column(0, "doc", pa.array(numbers)).append_column("edits", pa.array(marks)))
 
 
 def passed(documents: Documents, ledger: Ledger) -> Passed:
     """What is left, with size and hashes of each text as it is now; and what has left."""
-    import pyarrow as pa
-
     batch = documents.batch
     high, low = text_digests(documents)
     made = {"id_hash": hash_ids(batch.column("id").to_pylist()).view(np.int64), "bytes": np.diff(documents.offsets),

@@ -9,16 +9,14 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from gristmill.core.errors import SourceError
 from gristmill.sources.arrow_messages import count_rows, unpacked_bytes
 from gristmill.sources.base import Format, InputFile, Mishaps, Part, parts_from
 from gristmill.sources.columns import damage_named, run_edges, table_documents, wanted
 from gristmill.sources.streams import packing_of, seekable
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _FILE_MAGIC = b"ARROW1\0\0"
 # What a packed record batch may unpack to. (One that is not packed is read where it lies in the file.)
@@ -27,8 +25,6 @@ MAX_BATCH_BYTES = 2 << 30
 
 def cut_batches(file: InputFile, format: Format, size: int, unit_bytes: int) -> list[Part]:
     """Runs of record batches of about `unit_bytes`; a packed file, or one with dictionaries, stays whole."""
-    import pyarrow as pa
-
     if packing_of(file.path):
         return [Part(file, size=size)]
     with damage_named(file, "Arrow IPC"), _opened(file) as source:
@@ -40,8 +36,6 @@ def cut_batches(file: InputFile, format: Format, size: int, unit_bytes: int) -> 
 
 def read_arrow(part: Part, format: Format, mishaps: Mishaps) -> Iterator[pa.RecordBatch]:
     """The rows of a part's record batches."""
-    import pyarrow as pa
-
     whole = part.start == 0 and part.stop is None
     row = 0
     with damage_named(part.file, "Arrow IPC"), _opened(part.file) as source:
@@ -58,8 +52,6 @@ def read_arrow(part: Part, format: Format, mishaps: Mishaps) -> Iterator[pa.Reco
 
 def _schema(messages: Iterator[pa.Message]) -> pa.Schema:
     """What the first message says of the columns. Arrow would take one of any kind for a schema, and die of it."""
-    import pyarrow as pa
-
     message = next(messages)
     if message.type != "schema":
         raise pa.ArrowInvalid(f"it begins with a message of the kind {message.type!r} and not with a schema")
@@ -82,8 +74,6 @@ def _checked(message: pa.Message, part: Part) -> pa.Message:
 
 
 def _read_whole(source: pa.NativeFile, part: Part, fields: list[int]) -> Iterator[_Counted]:
-    import pyarrow as pa
-
     begin = source.tell()
     for message in pa.ipc.MessageReader.open_stream(source):
         _checked(message, part)
@@ -94,8 +84,6 @@ def _read_whole(source: pa.NativeFile, part: Part, fields: list[int]) -> Iterato
 
 
 def _read_stretch(source: pa.NativeFile, part: Part) -> Iterator[_Counted]:
-    import pyarrow as pa
-
     messages = iter(pa.ipc.MessageReader.open_stream(source))
     schema = _schema(messages)
     for message in itertools.islice(messages, part.start):

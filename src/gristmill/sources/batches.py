@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from gristmill.core.arrays import Ints
 from gristmill.sources.base import InputFile
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 # A batch is whole documents: 8 MiB of text or 8,192 of them, whichever comes first.
 BATCH_BYTES, BATCH_DOCUMENTS = 8 << 20, 8_192
@@ -28,8 +25,6 @@ def document_batch(
 
     The column `row`, by which stores and accounts know a document's place, is a byte in text and JSONL.
     """
-    import pyarrow as pa
-
     count = len(texts)
     columns = {
         "id": ids,
@@ -44,9 +39,6 @@ def document_batch(
 
 def place_ids(file: InputFile, mark: str, places: Sequence[int] | Ints) -> pa.Array:
     """Ids for documents that bring none: `web/part.jsonl@1842` for what begins at byte 1,842."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     spelt = pa.array(places, pa.int64()).cast(pa.string())
     return pc.binary_join_element_wise(f"{file.source}/{file.name}", spelt, mark)
 
@@ -66,8 +58,6 @@ def rebatch(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _joined(held: list[pa.RecordBatch]) -> pa.RecordBatch:
-    import pyarrow as pa
-
     return held[0] if len(held) == 1 else pa.concat_batches(held)
 
 

@@ -11,31 +11,25 @@ import functools
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from gristmill.core.arrays import Mask
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Sizes = npt.NDArray[np.int64]
 
 
 def is_text(kind: pa.DataType) -> bool:
     """Whether a column of this type holds text."""
-    from pyarrow import types
-
-    kind = kind.value_type if types.is_dictionary(kind) else kind
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def spellable(kind: pa.DataType) -> bool:
     """Whether values of this type can be text."""
-    import pyarrow as pa
-
     kind = _plain(kind)
     if pa.types.is_nested(kind):
         return True
@@ -48,8 +42,6 @@ def spellable(kind: pa.DataType) -> bool:
 
 def _plain(kind: pa.DataType) -> pa.DataType:
     """A type without the wrappings that say how values are stored or what they mean."""
-    import pyarrow as pa
-
     if pa.types.is_dictionary(kind):
         return _plain(kind.value_type)
     return _plain(kind.storage_type) if isinstance(kind, pa.BaseExtensionType) else kind
@@ -65,8 +57,6 @@ class Cells:
     @classmethod
     def of(cls, column: pa.Array) -> Cells:
         """Check a column: its offsets, views, indices and UTF-8. If UTF-8 alone is wrong, its bytes are kept."""
-        import pyarrow as pa
-
         text = is_text(column.type)
         try:
             column.validate(full=True)
@@ -83,8 +73,6 @@ class Cells:
 
     def take(self, chosen: Mask) -> Cells:
         """The values that are chosen."""
-        import pyarrow as pa
-
         return self if chosen.all() else replace(self, values=self.values.filter(pa.array(chosen)))
 
     def sizes(self) -> Sizes:
@@ -98,8 +86,6 @@ class Cells:
 
 def _bytes_of(column: pa.Array) -> pa.Array:
     """Strings as the bytes that they are; nothing is copied, and nothing is looked at."""
-    import pyarrow as pa
-
     if pa.types.is_dictionary(column.type):
         return pa.DictionaryArray.from_arrays(column.indices, _bytes_of(column.dictionary), safe=False)
     kinds = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary(), pa.string_view(): pa.binary_view()}
@@ -107,9 +93,6 @@ def _bytes_of(column: pa.Array) -> pa.Array:
 
 
 def _sizes(column: pa.Array) -> Sizes:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
         return _sizes(column.storage)
@@ -126,8 +109,6 @@ def _sizes(column: pa.Array) -> Sizes:
 
 
 def _strings(column: pa.Array, text: bool) -> tuple[pa.Array, Mask]:
-    import pyarrow as pa
-
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
         return _strings(column.storage, text)
@@ -143,9 +124,7 @@ def _strings(column: pa.Array, text: bool) -> tuple[pa.Array, Mask]:
 
 
 def _is_bytes(kind: pa.DataType) -> bool:
-    from pyarrow import types
-
-    return bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind))
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind))
 
 
 def _is_utf8(value: bytes) -> bool:
@@ -162,8 +141,6 @@ def _text(value: bytes, wrong: bool) -> str:
 
 def _spelt(column: pa.Array) -> pa.Array:
     """Values that are no bytes of any length, as large strings."""
-    import pyarrow as pa
-
     kind = column.type
     if is_text(kind):
         return column.cast(pa.large_string())

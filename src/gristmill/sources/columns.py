@@ -10,9 +10,10 @@ import contextlib
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from gristmill.core.arrays import Mask
 from gristmill.core.errors import SourceError, did_you_mean
@@ -20,9 +21,6 @@ from gristmill.sources import base
 from gristmill.sources.base import Format, InputFile, Mishaps, Part
 from gristmill.sources.batches import BATCH_BYTES, ROW, document_batch, place_ids
 from gristmill.sources.cells import Cells, Sizes, is_text, spellable
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 # Where a column lies in a file: its name, and those of fields below it.
 Path = tuple[str, ...]
@@ -40,8 +38,6 @@ def run_edges(sizes: Sequence[int], unit_bytes: int) -> list[int]:
 @contextlib.contextmanager
 def damage_named(file: InputFile, format: str) -> Iterator[None]:
     """Arrow's complaints about a file, as a SourceError that names it."""
-    import pyarrow as pa
-
     try:
         yield
     except (
@@ -93,8 +89,6 @@ def _path(schema: pa.Schema, name: str, part: Part) -> Path | None:
 
 def _type_at(schema: pa.Schema, path: Path) -> pa.DataType:
     """The type of what lies at a path, None if there is nothing; a ValueError if there are several such."""
-    import pyarrow as pa
-
     kind = pa.struct(list(schema))
     for step in path:
         places = kind.get_all_field_indices(step) if pa.types.is_struct(kind) else []
@@ -120,8 +114,6 @@ def table_documents(
 
 def _column(table: pa.RecordBatch, path: Path) -> Cells:
     """The column at a path, checked."""
-    import pyarrow.compute as pc
-
     column = table.column(path[0])
     if len(path) == 1:
         return Cells.of(column)
@@ -152,9 +144,6 @@ class _Rows:
 
     def documents(self, mishaps: Mishaps) -> pa.RecordBatch:
         """The rows as documents; those that are none are mishaps."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         short = self.sizes <= base.MAX_DOCUMENT_BYTES  # what is too long is not even decoded
         made = {name: cells.take(short).strings() for name, cells in self.values.items()}
         kept = self._good(short, made, mishaps)
@@ -187,14 +176,10 @@ class _Rows:
 
 
 def _field(strings: pa.Array | None, count: int) -> pa.Array:
-    import pyarrow as pa
-
     return pa.nulls(count, pa.string()) if strings is None else strings.cast(pa.string())
 
 
 def _aligned(texts: pa.Array) -> pa.Array:
     """Texts whose offsets lie where compiled code can read them, which those of a damaged file may not."""
-    import pyarrow as pa
-
     offsets = texts.buffers()[1]
     return texts if offsets is None or offsets.address % 8 == 0 else texts.take(pa.array(np.arange(len(texts))))

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pyarrow as pa
 
 from gristmill.core.errors import SourceError
 from gristmill.sources.base import InputFile, Mishaps
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 # Ids that are remembered: about 100 MB at most. Beyond, only the comparison across units finds repeated ones.
 _MOST_IDS = 1_000_000
@@ -28,8 +25,6 @@ def first_of_each(batch: pa.RecordBatch, seen: set[str], file: InputFile, mishap
 def _without_repeated(
     batch: pa.RecordBatch, ids: list[str], seen: set[str], file: InputFile, mishaps: Mishaps
 ) -> pa.RecordBatch:
-    import pyarrow as pa
-
     here: set[str] = set()
     kept = []
     for row, id in enumerate(ids):

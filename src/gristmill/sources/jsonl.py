@@ -13,6 +13,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import SourceError
 from gristmill.sources.base import Format, InputFile, Mishaps, Part
@@ -20,8 +23,6 @@ from gristmill.sources.batches import BYTE, document_batch, place_ids
 from gristmill.sources.lines import cut_bytes, open_text, text_blocks, too_long, where
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from gristmill.sources.json_blocks import ScannedBlock
 
 # What a document brings: its id, its text, the carried fields.
@@ -91,8 +92,6 @@ def _second_look(
     scanned: ScannedBlock, at: int, before: int, part: Part, format: Format, mishaps: Mishaps
 ) -> Iterator[pa.RecordBatch]:
     """Those of the other lines that Python's parser takes; the rest is reported. `before` lines came earlier."""
-    import pyarrow as pa
-
     taken: list[tuple[int, Values]] = []
     for i, start, line in scanned.unread():
         place = at + start
@@ -110,9 +109,6 @@ def _batch(
     part: Part, format: Format, places: Sequence[int] | Ints, ids: pa.Array, texts: pa.Array, fields: list[pa.Array]
 ) -> pa.RecordBatch:
     """Large string columns as a batch; documents without an id are named by their byte."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     given = ids.cast(pa.string())
     names = pc.coalesce(given, place_ids(part.file, BYTE, places)) if given.null_count else given
     carried = {name: field.cast(pa.string()) for name, field in zip(format.fields, fields, strict=True)}
@@ -121,9 +117,6 @@ def _batch(
 
 def _in_order(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     """The batches' documents in the order of the file."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if len(batches) == 1:
         return batches[0]
     joined = pa.concat_batches(batches)

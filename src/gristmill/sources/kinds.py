@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from gristmill.sources.arrow import cut_batches, read_arrow
 from gristmill.sources.base import Format, InputFile, Mishaps, Part
@@ -15,9 +16,6 @@ from gristmill.sources.parquet import cut_row_groups, read_parquet
 from gristmill.sources.streams import unpacked_name
 from gristmill.sources.text import cut_text, read_text
 from gristmill.sources.webdataset import cut_nothing, read_webdataset
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import SourceError
@@ -150,8 +151,6 @@ def too_long(place: str) -> SourceError:
 
 def is_utf8(data: bytes) -> bool:
     """Whether bytes are valid UTF-8, at several GB/s."""
-    import pyarrow as pa
-
     whole = pa.LargeStringArray.from_buffers(1, pa.py_buffer(np.array([0, len(data)])), pa.py_buffer(data))
     try:
         whole.validate(full=True)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from gristmill.sources.base import Format, InputFile, Mishaps, Part, parts_from
 from gristmill.sources.batches import BATCH_BYTES
 from gristmill.sources.columns import damage_named, run_edges, table_documents, wanted
 from gristmill.sources.parquet_pages import rows_at_once
 from gristmill.sources.streams import packing_of, seekable
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
 
 # Rows a look: what is read at once is looked at together, up to about 8 MiB.
 _ROWS = 1_024
@@ -74,8 +72,6 @@ def _read_group(
 
 def _gathered(tables: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same rows in fewer batches, of about 8 MiB: where a group may hold long texts, few rows are read at once."""
-    import pyarrow as pa
-
     held: list[pa.RecordBatch] = []
     count = size = 0
     for table in tables:
@@ -91,7 +87,5 @@ def _gathered(tables: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 @contextlib.contextmanager
 def _opened(file: InputFile) -> Iterator[tuple[pq.ParquetFile, pa.NativeFile]]:
     """The file for Arrow, and its bytes."""
-    import pyarrow.parquet as pq
-
     with seekable(file) as source, damage_named(file, "Parquet"):
         yield pq.ParquetFile(source, buffer_size=_BUFFER_BYTES), source

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import SourceError
 from gristmill.sources.base import InputFile
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
 
 # The fields of a header by number: whole numbers, flags and further fields.
 Fields = dict[int, object]

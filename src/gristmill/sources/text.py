@@ -10,10 +10,10 @@ import codecs
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import SourceError
@@ -22,9 +22,6 @@ from gristmill.sources.base import Format, InputFile, Mishaps, Part
 from gristmill.sources.batches import BYTE, document_batch, place_ids
 from gristmill.sources.lines import cut_bytes, is_utf8, open_text, tabulate, text_blocks, too_long, where
 from gristmill.sources.streams import CHUNK_BYTES
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 def cut_text(file: InputFile, format: Format, size: int, unit_bytes: int) -> list[Part]:
@@ -41,8 +38,6 @@ def read_text(part: Part, format: Format, mishaps: Mishaps) -> Iterator[pa.Recor
 
 def _read_file(part: Part, format: Format) -> Iterator[pa.RecordBatch]:
     """The file as one document: its id is source and name."""
-    import pyarrow as pa
-
     file = part.file
     data = _whole(part, format)
     mark = len(codecs.BOM_UTF8) if data.startswith(codecs.BOM_UTF8) else 0
@@ -198,8 +193,6 @@ def _batch(part: Part, format: Format, spans: _Spans, chosen: Ints) -> pa.Record
 
 def _cut_out(block: bytes, begins: Ints, ends: Ints) -> pa.Array:
     """Stretches of a block as Arrow strings: of a column of stretches and gaps, without a copy, every second one."""
-    import pyarrow as pa
-
     edges = np.column_stack((begins, ends)).ravel()
     if not len(edges):
         return pa.array([], pa.large_string())
@@ -209,6 +202,4 @@ def _cut_out(block: bytes, begins: Ints, ends: Ints) -> pa.Array:
 
 def _nulls(format: Format, count: int) -> dict[str, pa.Array]:
     """Plain text has no fields to carry."""
-    import pyarrow as pa
-
     return {name: pa.nulls(count, pa.string()) for name in format.fields}

@@ -6,7 +6,8 @@ import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from gristmill.core.errors import SourceError
 from gristmill.places.door import place_at, sizes
@@ -15,9 +16,6 @@ from gristmill.sources.batches import rebatch
 from gristmill.sources.ids import first_of_each
 from gristmill.sources.kinds import kind_of
 from gristmill.sources.streams import packing_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 # A unit of a large source is the most, of a small one the least: 24 MB should keep several workers busy.
 MOST_BYTES, LEAST_BYTES, UNIT_FILES = 64 << 20, 4 << 20, 65_536

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from gristmill.core.errors import SourceError
 from gristmill.sources import base
@@ -17,9 +18,6 @@ from gristmill.sources.batches import BATCH_BYTES, BATCH_DOCUMENTS, ROW, documen
 from gristmill.sources.jsonl import Values, parse_json, parse_object
 from gristmill.sources.streams import Stream
 from gristmill.sources.tar import Member, TarError, TarReader
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _TEXTS, _JSON = ("txt", "text"), "json"
 _WANTED = (*_TEXTS, _JSON)
@@ -136,8 +134,6 @@ def _decoded(data: bytes, format: Format, where: str) -> str:
 
 
 def _batch(part: Part, format: Format, held: list[tuple[int, Values]]) -> pa.RecordBatch:
-    import pyarrow as pa
-
     rows = [row for row, _ in held]
     columns = [[values[i] for _, values in held] for i in range(2 + len(format.fields))]
     ids, texts, *fields = columns

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from gristmill.curate.dedup.near import Near
 from gristmill.curate.ledger import dropped_schema
 from gristmill.places.door import place_at
 from gristmill.stages.tables import batches_of, rows_of_unit
 from gristmill.stages.work import Facts, Table, UnitJob
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 DROPPED = "dropped.parquet"
 EVIDENCE = "duplicates.parquet"
@@ -62,9 +62,6 @@ class EvidenceJob(AccountJob):
         return ["duplicates", self.evidence.fingerprint if self.evidence else None]
 
     def __call__(self) -> Facts:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         names = {"id": pa.string(), "kept_id": pa.string(), "similarity": pa.float64(), "rule": pa.string()}
         schema = pa.schema(list(names.items()))
         with place_at(self.outputs[0]).writing() as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
@@ -87,8 +84,6 @@ class DroppedJob(AccountJob):
         return ["dropped", self.upstream, self.evidence.fingerprint if self.evidence else None, self.texts]
 
     def __call__(self) -> Facts:
-        import pyarrow.parquet as pq
-
         schema = dropped_schema()
         kept = [name for name in schema.names if name not in ("doc", "kept") and (self.texts or name != "text")]
         with (
@@ -106,8 +101,6 @@ def _files(table: Table | None) -> Sequence[Path]:
 
 def _tables(units: Sequence[tuple[int, Sequence[Path]]], evidence: Table | None) -> Iterator[pa.Table]:
     """The dropped documents of each unit, by the pass that dropped them."""
-    import pyarrow as pa
-
     for number, files in units:
         ids = _KeptIds(evidence, number) if evidence else None
         for batch in (batch for file in files for batch in batches_of(file)):
@@ -124,9 +117,6 @@ class _KeptIds:
 
     def name(self, table: pa.Table) -> pa.Table:
         """The table with those ids as details."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         place = np.searchsorted(self._docs, table.column("doc").to_numpy())
         inside = pa.array(np.minimum(place, max(len(self._docs) - 1, 0)))
         if not len(self._docs):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
 
 from gristmill.core.hashing import fingerprint
 from gristmill.core.options import content
@@ -18,9 +19,6 @@ from gristmill.sources.base import Format, Mishap, Mishaps
 from gristmill.sources.units import Unit, read_unit
 from gristmill.stages.tables import document_schema, fitted, pass_writers
 from gristmill.stages.work import Facts, UnitJob, first_doc
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 UNREADABLE = "unreadable"
 _NO_DOC = -1
@@ -66,8 +64,6 @@ class CurateJob(UnitJob):
             return {**ledger.facts, **mishaps.finish(), "carried": carried}
 
     def _keyed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        import pyarrow as pa
-
         return batch.append_column("keep_key", pa.array(np.full(len(batch), self.keep_key)))
 
 
@@ -81,8 +77,6 @@ def inputs_fingerprint(unit: Unit) -> str:
 
 def unreadable_rows(mishaps: Sequence[Mishap]) -> pa.Table:
     """Documents and files that could not be read, as rows of the account: they have no number and no text."""
-    import pyarrow as pa
-
     found = {
         "doc": [_NO_DOC] * len(mishaps),
         "id": [mishap.id for mishap in mishaps],

@@ -9,9 +9,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError
@@ -36,9 +38,6 @@ from gristmill.stages.drops import dropped_table
 from gristmill.stages.near import NearSearch, write_sets
 from gristmill.stages.tables import docs_of_unit
 from gristmill.stages.work import Facts, Job, Query, Table, UnitJob
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 # In any keep order the documents of an index come first.
 _FIRST = np.iinfo(np.int64).min
@@ -143,18 +142,12 @@ class SaveJob(_PartJob):
 
 def _rows_of(path: Path, columns: Sequence[str], docs: Ints) -> pa.Table:
     """These columns of the rows of a Parquet file (in the order of doc) whose doc is among `docs`."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     table = pq.read_table(path, columns=["doc", *columns])
     wanted = np.isin(np.asarray(table["doc"]), docs, assume_unique=True)
     return table.filter(pa.array(wanted)).select(columns)
 
 
 def _write(path: Path, rows: pa.Table, **before: Ints) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     columns = {name: pa.array(column) for name, column in before.items()}
     with place_at(path).writing() as file:
         pq.write_table(

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pyarrow.parquet as pq
+
 from gristmill.core.options import content
 from gristmill.curate.dedup.lines import Lines, by_hash, line_hashes, passes, removals_of, repeated_lines, trim
 from gristmill.curate.ledger import Ledger
@@ -32,8 +34,6 @@ class LinesJob(UnitJob):
         return ["lines", self.upstream, content(self.lines)]
 
     def __call__(self) -> Facts:
-        import pyarrow.parquet as pq
-
         batches = batches_of(self.texts, ["doc", "id", "text"])
         rows = by_hash(line_hashes(batch, self.lines) for batch in batches)
         with place_at(self.outputs[0]).writing() as file:

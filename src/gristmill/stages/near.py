@@ -10,6 +10,9 @@ from operator import methodcaller
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from gristmill.curate.dedup import candidates
 from gristmill.curate.dedup.index import INDEX_UNIT, SETS, index_fingerprint, open_index, part_path
 from gristmill.curate.dedup.near import Near
@@ -49,8 +52,6 @@ class SetsJob(UnitJob):
 
 def write_sets(texts: Path, wanted: Any, numbers: Any, near: Near, out: Path) -> None:
     """The sets of the documents `wanted` (sorted) of a file of texts, known by `numbers`, as a file to be mapped."""
-    import pyarrow as pa
-
     with place_at(out).writing() as file, pa.ipc.new_file(file, sets_schema()) as writer:
         for batch in batches_of(texts, ["doc", "text"]):
             for rows in set_rows(batch, wanted, numbers, near):
@@ -72,9 +73,6 @@ class CompareJob(UnitJob):
         return ["edges", self.candidates, groups, self.near.threshold]
 
     def __call__(self) -> Facts:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         pairs = pa.concat_tables(
             pq.ParquetFile(file).read_row_group(group, columns=["earlier", "later"]) for file, group in self.groups
         )
@@ -84,8 +82,6 @@ class CompareJob(UnitJob):
 
     def _sets_of(self, unit: int) -> Sets:
         """The sets of a unit of this run, or of a part of the index, mapped."""
-        import pyarrow as pa
-
         path = self.sets / f"{unit:08x}.arrow"
         if unit < 0:
             path = part_path(Path(self.near.index or ""), unit - INDEX_UNIT, SETS)
@@ -108,9 +104,6 @@ class ResolveJob(UnitJob):
         return ["resolved", self.edges.fingerprint]
 
     def __call__(self) -> Facts:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         schema = pa.schema([("doc", pa.int64()), ("kept", pa.int64()), ("similarity", pa.float64())])
         files = map(pq.ParquetFile, self.edges.files)
         batches = itertools.chain.from_iterable(map(methodcaller("iter_batches", _EDGES_AT_ONCE), files))
@@ -133,8 +126,6 @@ class NearSearch:
     @cached_property
     def signatures(self) -> list[Table]:
         """Those of the index, if there is one, and of this run."""
-        import pyarrow.parquet as pq
-
         keys = open_index(self.near).keys
         if not self.near.index:
             return [Table.of(self.jobs, self.done)]
@@ -217,8 +208,6 @@ class NearSearch:
 
 def _parts(files: Sequence[Path]) -> list[tuple[tuple[Path, int], ...]]:
     """The row groups of files, as many at a time as a job compares."""
-    import pyarrow.parquet as pq
-
     parts: list[list[tuple[Path, int]]] = []
     filled = 0
     for file in files:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from gristmill.curate.documents import Documents
 from gristmill.curate.rows import start_documents
@@ -19,9 +19,6 @@ from gristmill.recipe import Recipe
 from gristmill.sources.base import Format, Mishaps
 from gristmill.sources.streams import streams_opened
 from gristmill.sources.units import Unit, read_part
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 # Units that are looked into, spread evenly over a source: those of a source of less than 1 GiB all are.
 _UNITS = 16
@@ -128,8 +125,6 @@ def _look(unit: Unit, layout: Format, count: int) -> Look:
 
 def _sampled(look: Look, batches: Sequence[pa.RecordBatch], count: int) -> Look:
     """With `count` documents at even distances, or all."""
-    import pyarrow as pa
-
     count = min(count, look.documents)
     wanted, first, taken = np.arange(count) * look.documents // max(count, 1), 0, []
     for batch in batches:

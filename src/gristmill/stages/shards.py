@@ -6,10 +6,13 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from gristmill.core.arrays import Ints, Mask
 from gristmill.stages.tokens import field_name
@@ -17,9 +20,6 @@ from gristmill.stages.work import Facts, Table, UnitJob
 from gristmill.store.manifest import SPLITS
 from gristmill.store.seekable import library_versions
 from gristmill.store.writer import shard_cuts, shard_name, write_shard
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 # Tokens gathered at a time: 64 MiB at most, of whole documents.
 _CHUNK_TOKENS = 1 << 24
@@ -60,8 +60,6 @@ def plan_shards(files: Sequence[Path], tokens_per_shard: int) -> list[tuple[str,
 
 def _lengths(file: Path) -> Iterator[tuple[int, Ints, Mask]]:
     """First row, lengths and split of a million documents at a time."""
-    import pyarrow.parquet as pq
-
     first = 0
     with pq.ParquetFile(file) as opened:
         for batch in opened.iter_batches(_ROWS_AT_ONCE, columns=["length", "val"]):
@@ -179,15 +177,11 @@ class ShardJob:
 
 
 def _is_split(table: pa.Table, split: str) -> Any:
-    import pyarrow.compute as pc
-
     return table.column("val") if split == "val" else pc.invert(table.column("val"))
 
 
 def rows_between(file: Path, first: int, stop: int) -> Iterator[pa.Table]:
     """The rows [first, stop) of a Parquet file, by row groups."""
-    import pyarrow.parquet as pq
-
     at = 0
     with pq.ParquetFile(file) as opened:
         for group in range(opened.num_row_groups):

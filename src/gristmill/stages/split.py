@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from gristmill.core.arrays import Ints, Mask
 from gristmill.stages.boundary import cut_place
@@ -23,8 +25,6 @@ from gristmill.stages.tokens import encoded_schema, load_pickled, val_places
 from gristmill.stages.work import Facts, Table, UnitJob
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from gristmill.tokenize.tokenizer import Tokenizer
 
 # A split is as asked if it has from a third to three times its share of the tokens.
@@ -227,9 +227,6 @@ def _rows_of(files: Sequence[Path], content_hash: int) -> Iterator[dict[str, Any
 
 def _free_suffix(files: Sequence[Path], ids: Sequence[str]) -> str:
     """What makes the ids of these documents' ends: `#val`, or `#val2` and so on where a document has such an id."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     number = 1
     while True:
         suffix = f"#val{number if number > 1 else ''}"
@@ -241,8 +238,6 @@ def _free_suffix(files: Sequence[Path], ids: Sequence[str]) -> str:
 
 def write_split(files: Sequence[Path], split: ValSplit, held: Held, fields: int, out: Path) -> None:
     """The same documents in the same order with their new splits, and two rows for one that is cut."""
-    import pyarrow as pa
-
     schema = encoded_schema(fields).append(pa.field("cut", pa.bool_()))
     with table_writer(out, schema) as writer:
         for batch in (batch for file in files for batch in batches_of(file)):
@@ -255,8 +250,6 @@ def _divided(batch: pa.RecordBatch, val: Mask, cut: Cut | None, schema: pa.Schem
 
     Tokens stay where they are: the first part reads one token too many, and the EOS takes its place (`cut`).
     """
-    import pyarrow as pa
-
     if cut is None:
         columns = {"val": pa.array(val), "cut": pa.array(np.zeros(len(batch), bool))}
     else:
@@ -274,9 +267,6 @@ def _divided(batch: pa.RecordBatch, val: Mask, cut: Cut | None, schema: pa.Schem
 
 def _parts(batch: pa.RecordBatch, head: Mask, end: Mask, cut: Cut) -> dict[str, Any]:
     """The columns in which the two parts of a document differ from the whole."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     numbers = {name: batch.column(name).to_numpy() for name in ("start", "length", "bytes")}
     sizes = np.where(head, cut.keep + 1, np.where(end, cut.tokens - cut.keep, numbers["length"]))
     text_bytes = np.where(end, cut.val_bytes, numbers["bytes"] - np.where(head, cut.val_bytes, 0))

@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from gristmill.core.arrays import Ints
 from gristmill.curate.ledger import dropped_schema
 from gristmill.places.door import place_at
 from gristmill.stages.work import ROWS_A_UNIT, Table, first_doc
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 def document_schema(fields: Sequence[str]) -> pa.Schema:
     """Documents between stages. `hash_*` are the halves of the text's digest, `edits` a bit for each step."""
-    import pyarrow as pa
-
     numbers = ("row", "id_hash", "bytes", "content_hash", "hash_hi", "hash_lo", "keep_key")
     names = [("doc", pa.int64()), *((name, pa.string()) for name in ("id", "source", "path")),
              *((name, pa.int64()) for name in numbers), ("edits", pa.int64()), ("text", pa.large_string())]  # fmt: skip
@@ -38,8 +35,6 @@ def pass_writers(outputs: Sequence[Path], schema: pa.Schema) -> Iterator[tuple[A
 @contextmanager
 def table_writer(path: Path, schema: pa.Schema) -> Iterator[Any]:
     """A Parquet file that appears whole: a row group each batch; lz4, since texts are read back once or twice."""
-    import pyarrow.parquet as pq
-
     codes = [name for name in ("source", "path", "rule", "reason") if name in schema.names]
     with (
         place_at(path).writing() as file,
@@ -50,8 +45,6 @@ def table_writer(path: Path, schema: pa.Schema) -> Iterator[Any]:
 
 def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The columns of a schema out of a batch, null where it has none of that name."""
-    import pyarrow as pa
-
     known = set(batch.schema.names)
     columns = [batch.column(field.name) if field.name in known else pa.nulls(len(batch), field.type)
                for field in schema]  # fmt: skip
@@ -60,8 +53,6 @@ def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 def batches_of(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
     """The row groups of a file, each as one record batch."""
-    import pyarrow.parquet as pq
-
     with pq.ParquetFile(path) as file:
         for group in range(file.num_row_groups):
             table = file.read_row_group(group, columns=columns, use_threads=False).combine_chunks()
@@ -70,9 +61,6 @@ def batches_of(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.
 
 def rows_of_unit(table: Table, unit: int, columns: Sequence[str] | None = None) -> pa.Table:
     """The rows whose `doc` lies in the unit: wide results are sorted by it, so little else is read."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     low, high = first_doc(unit), first_doc(unit) + ROWS_A_UNIT
     inside = [("doc", ">=", low), ("doc", "<", high)]
     return pa.concat_tables(
@@ -88,7 +76,5 @@ def docs_of_unit(tables: Sequence[Table], unit: int) -> Ints:
 
 def without(batch: pa.RecordBatch, docs: Ints) -> pa.RecordBatch:
     """A batch without the documents of these numbers."""
-    import pyarrow as pa
-
     gone = np.isin(batch.column("doc").to_numpy(), docs)
     return batch.filter(pa.array(~gone)) if gone.any() else batch

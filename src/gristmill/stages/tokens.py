@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from gristmill.core.arrays import Ints
 from gristmill.core.hashing import derive_key, mix64_array
@@ -24,8 +25,6 @@ from gristmill.stages.tables import batches_of, pass_writers, without
 from gristmill.stages.work import Facts, UnitJob
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from gristmill.tokenize.tokenizer import Tokenizer
 
 TOKENIZE = "tokenize"
@@ -87,8 +86,6 @@ class TokensJob(UnitJob):
 
     def _rows(self, encoded: _Encoded, start: int, splits: dict[str, Counter[str]], schema: pa.Schema) -> Any:
         """The rows of a batch; which split each goes to, and its place if the store is shuffled."""
-        import pyarrow as pa
-
         batch = encoded.passed.kept
         held_out = is_val(batch.column("content_hash").to_numpy(), self.encoding.val_fraction, self.encoding.seed)
         sizes = batch.column("bytes").to_numpy()
@@ -161,8 +158,6 @@ def field_name(i: int) -> str:
 
 def encoded_schema(fields: int) -> pa.Schema:
     """A row each document with tokens: what goes to `.docs.parquet`, and where its tokens lie until then."""
-    import pyarrow as pa
-
     numbers = ("bytes", "content_hash", "unit", "start", "length", "shuffle")
     names = [("doc", pa.int64()), *((name, pa.string()) for name in ("id", "source", "path")), ("row", pa.int64()),
              *((name, pa.int64()) for name in numbers), ("edits", pa.string()), ("val", pa.bool_())]  # fmt: skip
@@ -190,8 +185,6 @@ def _mixed(values: Ints, key: int) -> npt.NDArray[np.uint64]:
 
 def _names(edits: Ints, steps: Sequence[str]) -> Any:
     """The steps that edited each document, joined by commas."""
-    import pyarrow as pa
-
     marks, places = np.unique(edits, return_inverse=True)
     names = [",".join(step for bit, step in enumerate(steps) if mark >> bit & 1) for mark in marks.tolist()]
     return pa.DictionaryArray.from_arrays(pa.array(places.astype(np.int32)), pa.array(names, pa.string())).cast(

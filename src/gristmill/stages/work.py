@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+import pyarrow.parquet as pq
+
 from gristmill.core.hashing import fingerprint
 from gristmill.core.progress import BYTES, Progress
 from gristmill.engine.base import Engine
@@ -137,8 +139,6 @@ class Workshop:
         return found
 
     def _run(self, query: Query, tables: Mapping[str, Sequence[Path]]) -> Table:
-        import pyarrow.parquet as pq
-
         marker = self._marker(query)
         marker.parent.mkdir(parents=True, exist_ok=True)
         marker.unlink(missing_ok=True)

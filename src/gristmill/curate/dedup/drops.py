@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from gristmill.core.arrays import Ints
 from gristmill.curate.base import KEEP, Values, Verdict
 from gristmill.curate.documents import Documents
 from gristmill.curate.ledger import Ledger
 from gristmill.curate.rows import Passed
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+import pyarrow.compute as pc
 
 if TYPE_CHECKING:
     from gristmill.core.arrays import Ints
@@ -24,8 +25,6 @@ def keep_keys(documents: Documents, keep: Keep, priorities: Mapping[str, int]) -
 
 
 def _by_source(documents: Documents, priorities: Mapping[str, int]) -> Ints:
-    import pyarrow.compute as pc
-
     encoded = pc.dictionary_encode(documents.batch.column("source"))
     keys = np.array([-priorities.get(source, 0) for source in encoded.dictionary.to_pylist()], np.int64)
     return np.asarray(keys[np.asarray(encoded.indices)])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+import pyarrow as pa
 
 from gristmill.core.arrays import Ints
 from gristmill.core.options import check_fields
@@ -17,9 +18,6 @@ from gristmill.curate.dedup.queries import alive
 from gristmill.curate.documents import Documents
 from gristmill.curate.ledger import Ledger
 from gristmill.curate.rows import Passed, passed
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 # One query sees at most about so many lines, some 1 GB; the hashes' range is cut into as many passes as it takes.
 LINES_A_PASS = 24 << 20
@@ -48,8 +46,6 @@ def line_hashes(batch: pa.RecordBatch, options: Lines) -> pa.RecordBatch:
 
     `hash` and `rest` are the halves of a digest that nobody can forge: equal ones alone make a line a repetition.
     """
-    import pyarrow as pa
-
     from gristmill.curate.dedup import line_kernels
 
     documents = Documents(batch)
@@ -67,8 +63,6 @@ def line_hashes(batch: pa.RecordBatch, options: Lines) -> pa.RecordBatch:
 
 def by_hash(batches: Iterable[pa.RecordBatch]) -> pa.Table:
     """What `line_hashes` gave for a unit as one table, sorted by hash: 32 bytes a line in memory."""
-    import pyarrow as pa
-
     rows = pa.Table.from_batches(batches, pa.schema([(name, pa.int64()) for name in _COLUMNS]))
     return rows.take(pa.array(np.argsort(rows["hash"].to_numpy())))
 

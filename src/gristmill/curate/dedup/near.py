@@ -10,10 +10,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import derive_key
@@ -22,9 +23,6 @@ from gristmill.core.values import Seed, Within
 from gristmill.curate.dedup.characters import unit_table
 from gristmill.curate.dedup.keep import Keep, keep_keys
 from gristmill.curate.documents import Documents
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 # A pair at the threshold must share a bucket with at least this probability.
 _RECALL = 0.9
@@ -95,8 +93,6 @@ def permutations(count: int, seed: int) -> npt.NDArray[np.uint32]:
 
 def sign(batch: pa.RecordBatch, options: Near, priorities: Mapping[str, int]) -> pa.RecordBatch:
     """The rows (doc, keep_key, key_00, ...) of documents that have a letter or digit; others are nobody's duplicate."""
-    import pyarrow as pa
-
     from gristmill.curate.dedup import shingle_kernels
 
     documents = Documents(batch)
@@ -115,6 +111,4 @@ def sign(batch: pa.RecordBatch, options: Near, priorities: Mapping[str, int]) ->
 
 def signature_schema(options: Near) -> Any:
     """The columns of a file of signatures: all int64."""
-    import pyarrow as pa
-
     return pa.schema([(name, pa.int64()) for name in ("doc", "keep_key", *options.key_columns)])

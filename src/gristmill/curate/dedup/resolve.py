@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from gristmill.core.arrays import Bytes, Ints
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 def resolve(batches: Iterable[pa.RecordBatch], rows: Mapping[int, int]) -> Iterator[pa.Table]:
@@ -28,8 +25,6 @@ def resolve(batches: Iterable[pa.RecordBatch], rows: Mapping[int, int]) -> Itera
 
 
 def _settle(edges: pa.Table, units: Ints, begins: Ints, dropped: Bytes) -> pa.Table:
-    import pyarrow as pa
-
     from gristmill.curate.dedup import pair_kernels
 
     earlier, later = (edges[name].to_numpy() for name in ("earlier", "later"))
@@ -45,8 +40,6 @@ def _settle(edges: pa.Table, units: Ints, begins: Ints, dropped: Bytes) -> pa.Ta
 
 def _whole_documents(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     """The edges in tables that end where a later document's edges end."""
-    import pyarrow as pa
-
     held = None
     for batch in (batch for batch in batches if len(batch)):
         table = pa.Table.from_batches([batch])

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from gristmill.core.arrays import Ints
 from gristmill.curate.dedup.characters import unit_table
 from gristmill.curate.dedup.near import Near
 from gristmill.curate.documents import Documents
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 # Texts are shingled in slices of this size: at most 64 MiB of hashes at once by words, 128 MiB by characters.
 _SLICE_BYTES = 16 << 20
@@ -38,15 +36,11 @@ def shingle_sets(documents: Documents, options: Near) -> tuple[npt.NDArray[np.ui
 
 def sets_schema() -> pa.Schema:
     """The columns of a file of shingle sets."""
-    import pyarrow as pa
-
     return pa.schema([("doc", pa.int64()), ("shingles", pa.large_list(pa.uint64()))])
 
 
 def set_rows(batch: pa.RecordBatch, wanted: Ints, numbers: Ints, options: Near) -> Iterator[pa.RecordBatch]:
     """The sets of the documents `wanted` (sorted) of a batch (doc, text), known by `numbers` from here on."""
-    import pyarrow as pa
-
     rows = np.flatnonzero(np.isin(np.asarray(batch.column("doc")), wanted, assume_unique=True))
     columns = [batch.column("doc"), batch.column("text").cast(pa.large_string())]
     texts = pa.RecordBatch.from_arrays(columns, names=["doc", "text"])

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from gristmill.core.arrays import Ints
 from gristmill.curate.dedup.sets import Sets
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 def verified(pairs: pa.Table, sets_of: Callable[[int], Sets], threshold: float) -> pa.Table:
     """The pairs (earlier, later) at or over the threshold, with their similarity; `sets_of` gives a unit's sets."""
-    import pyarrow as pa
-
     from gristmill.curate.dedup import pair_kernels
 
     docs = np.concatenate([pairs["earlier"].to_numpy(), pairs["later"].to_numpy()])
