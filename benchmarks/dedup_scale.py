@@ -36,8 +36,9 @@ from gristmill.curate.digests import text_digests
 from gristmill.curate.documents import Documents
 from gristmill.engine.local import LocalEngine
 from gristmill.stages.near import NearSearch
+from gristmill.stages.relation import Relation
 from gristmill.stages.sign import SignJob
-from gristmill.stages.work import Query, Table, Workshop
+from gristmill.stages.work import Query, Workshop
 
 Numbers = np.ndarray[Any, Any]
 
@@ -187,7 +188,7 @@ def measure(documents: int, memory: int, workers: int, folder: Path) -> dict[str
         with account.stage("narrow"):
             size = sum(engine.map(narrow, units))
         with account.stage("exact"):
-            hashes = Table(tuple(unit.hashes for unit in units), "hashes")
+            hashes = Relation(tuple(unit.hashes for unit in units), "hashes")
             exact = work.ask(Query("exact", equal_documents(dropped=False), {"documents": [hashes]}))
         with account.stage("sign"):
             jobs = [SignJob(texts=unit.texts, upstream="", dropped=(exact,), near=Near(), priorities={},

@@ -34,7 +34,7 @@ from gristmill.store.manifest import SPLITS, Manifest, ShardEntry
 from gristmill.store.opening import TOKENIZER
 
 if TYPE_CHECKING:
-    from gristmill.stages.forecast import Forecast
+    from gristmill.stages.forecast import RunForecast
     from gristmill.stages.pipeline import Pipeline
     from gristmill.tokenize.tokenizer import Tokenizer
 
@@ -160,7 +160,7 @@ def dry_run(
     sample: int = 1000,
     progress: Shown = None,
     options: RunOptions | Mapping[str, Any] | None = None,
-) -> Forecast:
+) -> RunForecast:
     """What `prepare` would do, and an estimate from about `sample` documents; nothing is written."""
     made, chosen = as_recipe(recipe), as_options(RunOptions, options)
     sample = as_whole("sample", sample)
@@ -168,7 +168,7 @@ def dry_run(
         return _dry_run(made, sample, told, chosen)
 
 
-def _dry_run(recipe: Recipe, sample: int, progress: Progress, options: RunOptions) -> Forecast:
+def _dry_run(recipe: Recipe, sample: int, progress: Progress, options: RunOptions) -> RunForecast:
     from gristmill.stages.evaluations import curation_of
     from gristmill.stages.forecast import forecast
     from gristmill.stages.preview import preview
@@ -224,7 +224,7 @@ class _Preparation:
         pipeline.dedup()
         pipeline.tokenize(self._tokenizer)
         splits = pipeline.write(self._making, self._tokenizer)
-        pipeline.write_account(self._root, keep_texts=self._options.keep_dropped)
+        pipeline.write_account(self._making, keep_texts=self._options.keep_dropped)
         self._check_not_empty(pipeline, splits, files)
         _write_inputs(self._root, files, engine)
         place_at(self._root / TOKENIZER).write(self._tokenizer.to_json())

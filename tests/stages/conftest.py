@@ -20,8 +20,9 @@ from gristmill.engine.inline import InlineEngine
 from gristmill.recipe import Recipe, SourceOptions, StoreOptions
 from gristmill.run import RunOptions, prepare
 from gristmill.stages.near import NearSearch
+from gristmill.stages.relation import Relation
 from gristmill.stages.sign import SignJob
-from gristmill.stages.work import Table, Workshop
+from gristmill.stages.work import Workshop
 
 sys.path.append(str(Path(__file__).parents[1] / "curate" / "dedup"))
 from near_texts import batch_of, edited, jaccard_of, real_texts
@@ -118,7 +119,7 @@ def make_search(tmp_path: Path, engine: InlineEngine) -> Callable[..., NearSearc
         priorities: Any = None, by: Any = engine,
     ) -> NearSearch:  # fmt: skip
         place = Workshop(by, tmp_path / work, Quiet())
-        gone = tuple(Table((path,), path.name) for path in dropped)
+        gone = tuple(Relation((path,), path.name) for path in dropped)
         jobs = []
         for documents in batches:
             number = documents.batch.column("doc")[0].as_py() >> 32

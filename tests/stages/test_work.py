@@ -12,7 +12,8 @@ import pytest
 
 from gristmill.core.progress import Quiet
 from gristmill.engine.inline import InlineEngine
-from gristmill.stages.work import Facts, Query, Table, UnitJob, Workshop, finished, forget
+from gristmill.stages.relation import Relation
+from gristmill.stages.work import Facts, Query, UnitJob, Workshop, finished, forget, relation_of
 
 NUMBERS = "SELECT n FROM numbers WHERE n < 3 ORDER BY n"
 
@@ -35,9 +36,9 @@ def work(tmp_path: Path) -> Workshop:
 
 
 @pytest.fixture
-def numbers(tmp_path: Path) -> Table:
+def numbers(tmp_path: Path) -> Relation:
     pq.write_table(pa.table({"n": [3, 1, 2]}), tmp_path / "numbers.parquet")
-    return Table((tmp_path / "numbers.parquet",), "of 3, 1 and 2")
+    return Relation((tmp_path / "numbers.parquet",), "of 3, 1 and 2")
 
 
 def asked(work: Workshop) -> list[str]:
@@ -45,19 +46,21 @@ def asked(work: Workshop) -> list[str]:
     return work.engine.asked
 
 
-def test_a_query_is_run_once_for_what_it_stands_on(work: Workshop, numbers: Table) -> None:
+def test_a_query_is_run_once_for_what_it_stands_on(work: Workshop, numbers: Relation) -> None:
     first = work.ask(Query("small", NUMBERS, {"numbers": [numbers]}))
     assert pq.read_table(list(first.files))["n"].to_pylist() == [1, 2] and first.rows == 2
     assert work.ask(Query("small", NUMBERS, {"numbers": [numbers]})) == first and asked(work) == ["small"]
     others = [
         Query("small", NUMBERS.replace("3", "2"), {"numbers": [numbers]}),
-        Query("small", NUMBERS, {"numbers": [Table(numbers.files, "of others")]}),
+        Query("small", NUMBERS, {"numbers": [Relation(numbers.files, "of others")]}),
         Query("small", NUMBERS, {"numbers": [numbers]}),
     ]
     assert [work.ask(query).rows for query in others] == [1, 2, 2] and len(asked(work)) == 4
 
 
-def test_a_query_asks_first_for_those_it_reads_and_for_none_when_it_is_answered(work: Workshop, numbers: Table) -> None:
+def test_a_query_asks_first_for_those_it_reads_and_for_none_when_it_is_answered(
+    work: Workshop, numbers: Relation
+) -> None:
     inner = Query("inner", NUMBERS, {"numbers": [numbers]})
     outer = Query("outer", "SELECT COUNT(*) AS n FROM counted", {"counted": [inner, numbers]})
     assert pq.read_table(list(work.ask(outer).files))["n"].to_pylist() == [5]
@@ -66,7 +69,7 @@ def test_a_query_asks_first_for_those_it_reads_and_for_none_when_it_is_answered(
     assert work.ask(outer).rows == 1 and asked(work) == ["inner", "outer"]
 
 
-def test_a_lost_file_of_a_query_is_made_again(work: Workshop, numbers: Table) -> None:
+def test_a_lost_file_of_a_query_is_made_again(work: Workshop, numbers: Relation) -> None:
     query = Query("small", NUMBERS, {"numbers": [numbers]})
     for file in work.ask(query).files:
         file.unlink()
@@ -88,10 +91,10 @@ class Writing(UnitJob):
 
 def test_jobs_are_done_once_and_their_tables_count_rows(work: Workshop) -> None:
     jobs = [Writing(number=number, folder=work.folder / "numbers") for number in (1, 2)]
-    table = Table.of(jobs, work.complete(jobs, "writing"))
+    table = relation_of(jobs, work.complete(jobs, "writing"))
     assert table.rows == 3 and [file.read_text() for file in table.files] == ["1", "2"]
     jobs[0].outputs[0].write_text("untouched")
-    assert Table.of(jobs, work.complete(jobs, "writing")) == table and jobs[0].outputs[0].read_text() == "untouched"
+    assert relation_of(jobs, work.complete(jobs, "writing")) == table and jobs[0].outputs[0].read_text() == "untouched"
     forget(jobs)
     assert [finished(job) for job in jobs] == [None, None] and not list((work.folder / "numbers").iterdir())
 

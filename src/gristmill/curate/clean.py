@@ -17,7 +17,7 @@ from gristmill.core.arrays import Ints, Mask
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.extras import require
 from gristmill.core.texts import Texts, differing, from_strings
-from gristmill.curate.clean_table import CHANGES, REMOVED, REPLACED, Form, Table, make_pairs, make_table
+from gristmill.curate.clean_table import CHANGES, REMOVED, REPLACED, CleanTable, Form, make_pairs, make_table
 from gristmill.curate.documents import Documents
 from gristmill.curate.redact import Variant, check_redaction, redact
 
@@ -70,7 +70,7 @@ class CleanOptions:
         return cast("dict[str, str]", self.redact)
 
     @property
-    def table(self) -> Table:
+    def table(self) -> CleanTable:
         return make_table(_FORMS[self.unicode], self.control, self.line_ends, self.whitespace)
 
 
@@ -111,7 +111,7 @@ def _normalise(texts: Texts, options: CleanOptions, changed: Changed) -> Texts:
     return texts.put(rows, part)
 
 
-def _scan(texts: Texts, table: Table) -> npt.NDArray[np.uint16]:
+def _scan(texts: Texts, table: CleanTable) -> npt.NDArray[np.uint16]:
     """What each document needs, as bits of the table."""
     from gristmill.curate.clean_kernels import scan
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from gristmill.core.arrays import Ints
 
-Table = npt.NDArray[np.uint16]
+CleanTable = npt.NDArray[np.uint16]
 Form = Literal["NFC", "NFKC"]
 
 # The canonical combining class: marks on one letter stand in rising order of it.
@@ -37,7 +37,7 @@ _NORMAL_END = 0x30000
 
 
 @cache
-def make_table(form: Form | None, control: bool, line_ends: bool, whitespace: bool) -> Table:
+def make_table(form: Form | None, control: bool, line_ends: bool, whitespace: bool) -> CleanTable:
     """The table for these steps, made once a process (0.1 s): what is not asked for has no bit in it."""
     table = _normal_form(form) if form else np.zeros(0x110000, np.uint16)
     if control:
@@ -69,7 +69,7 @@ def _blanks() -> list[int]:
     return [_TAB, *(code for code in range(0x10000) if unicodedata.category(chr(code)) == "Zs")]
 
 
-def _normal_form(form: Form) -> Table:
+def _normal_form(form: Form) -> CleanTable:
     table = np.zeros(0x110000, np.uint16)
     for code in range(_NORMAL_END):
         character = chr(code)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from gristmill.show.funnel import commonest
 from gristmill.show.terminal import Row, facts, line, paragraph, table
-from gristmill.stages.forecast import Forecast
+from gristmill.stages.forecast import RunForecast
 
 
-def show_forecast(forecast: Forecast) -> None:
+def show_forecast(forecast: RunForecast) -> None:
     """What a run would do: inputs, steps, what the sample's rules say, an estimate."""
     sources, sample, estimate = forecast["sources"], forecast["sample"], forecast["estimate"]
     table(f"inputs of {forecast['out']}", list(sources[0]), [list(row.values()) for row in sources])

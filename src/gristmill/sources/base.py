@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
 
 from gristmill.core.errors import ConfigError, SourceError, did_you_mean
 from gristmill.places.address import Address
@@ -23,6 +22,8 @@ from gristmill.places.patterns import expand_names, refuse_missing
 MAX_DOCUMENT_BYTES = 256 << 20
 # Mishaps that wait to be written down.
 _WAITING = 1_024
+# Files that a note names; the account has them all.
+SHOWN_FILES = 20
 
 FORMATS = ("text", "jsonl", "parquet", "arrow", "webdataset")
 DOCUMENTS = ("file", "line", "paragraph")
@@ -170,11 +171,13 @@ class Mishaps:
             if len(self._waiting) >= _WAITING:
                 self.flush()
 
-    def finish(self) -> dict[str, Any]:
-        """Hand over what is still waiting; all that was found, as a JSON value."""
+    def finish(self) -> dict[str, object]:
+        """Hand over what is still waiting; what was found, as a JSON value: of files their number and the first 20."""
         self.flush()
-        return {"unreadable": self.skipped, "damaged": self.by_file, "empty": self.empty,
-                "ignored": self.ignored.total()}  # fmt: skip
+        damaged = [f"{first} (and {count - 1:,} more there)" if count > 1 else first
+                   for count, first in self.by_file.values()]  # fmt: skip
+        return {"unreadable": self.skipped, "damaged": (len(damaged), damaged[:SHOWN_FILES]),
+                "empty": (len(self.empty), self.empty[:SHOWN_FILES]), "ignored": self.ignored.total()}  # fmt: skip
 
     def flush(self) -> None:
         """Hand over what is still waiting."""

@@ -95,7 +95,7 @@ def _first_is_too_long(held: bytearray, chunk: bytes) -> bool:
 
 
 @dataclass(frozen=True)
-class Table:
+class LineTable:
     """The lines of a block: where each begins, where its text ends (before its break), and whether it is not blank."""
 
     begins: Ints
@@ -103,7 +103,7 @@ class Table:
     filled: npt.NDArray[np.bool_]
 
 
-def tabulate(block: bytes) -> Table:
+def tabulate(block: bytes) -> LineTable:
     """All lines of a block, which may lack the last break."""
     data = np.frombuffer(block, np.uint8)
     ends = np.flatnonzero(data == _BREAK[0])
@@ -113,7 +113,7 @@ def tabulate(block: bytes) -> Table:
     inked = np.append(((data - np.uint8(9)) > 4) & (data != ord(" ")), False)  # blanks: tab to carriage return, space
     filled = np.logical_or.reduceat(inked, begins)
     ends = ends - ((data[ends - 1] == _RETURN[0]) & (ends > begins))
-    return Table(begins, ends, filled)
+    return LineTable(begins, ends, filled)
 
 
 def text_blocks(

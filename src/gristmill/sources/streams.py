@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, Any, Self
 
 from gristmill.core.errors import SourceError
 from gristmill.places.door import place_at
-from gristmill.sources.zstd_frames import Frames, Unpacked, frame_starts
+from gristmill.sources.zstd_frames import FramedStream, Unpacked, frame_starts
 
 if TYPE_CHECKING:
     from gristmill.sources.base import InputFile
@@ -119,7 +119,7 @@ class Stream:
             return _Members(self._file, _DECOMPRESSORS[self._packing])
         starts = frame_starts(self._file) if self._packing == "zstd" else None
         if starts is not None:
-            return Frames(self._file, starts, start)
+            return FramedStream(self._file, starts, start)
         if start:  # it had a table when it was cut
             raise SourceError(f"{self._path} changed while it was read.", "Run the same command again.")
         self._file.seek(0)

@@ -52,7 +52,7 @@ class Unpacked:
         return data
 
 
-class Frames:
+class FramedStream:
     """The unpacked bytes of a file with a table, from `start` on, which is a frame's first."""
 
     def __init__(self, file: IO[bytes], starts: Starts, start: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +15,10 @@ import pyarrow.parquet as pq
 from gristmill.curate.dedup.near import Near
 from gristmill.curate.ledger import dropped_schema
 from gristmill.places.door import place_at
-from gristmill.stages.tables import batches_of, rows_of_unit
-from gristmill.stages.work import Facts, Table, UnitJob
+from gristmill.stages.relation import Relation
+from gristmill.stages.tables import batches_of
+from gristmill.stages.work import Facts, UnitJob
+from gristmill.store.sums import sums_of
 
 DROPPED = "dropped.parquet"
 EVIDENCE = "duplicates.parquet"
@@ -44,11 +46,27 @@ class AccountJob(UnitJob):
 
     name: ClassVar[str]
     root: Path
-    evidence: Table | None
+    evidence: Relation | None
 
     @property
     def outputs(self) -> Sequence[Path]:
         return [self.root / self.name]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the table."""
+        raise NotImplementedError
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Its rows, perhaps with other columns."""
+        raise NotImplementedError
+
+    def __call__(self) -> Facts:
+        schema = self.schema
+        with place_at(self.outputs[0]).writing() as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
+            for batch in self.batches():
+                writer.write_batch(batch.select(schema.names).cast(schema))
+        return {"sums": sums_of(self.root, [self.name])}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,16 +76,17 @@ class EvidenceJob(AccountJob):
     name: ClassVar[str] = EVIDENCE
 
     @property
-    def depends(self) -> Any:
-        return ["duplicates", self.evidence.fingerprint if self.evidence else None]
+    def depends(self) -> object:
+        return ["duplicates-2", self.evidence.fingerprint if self.evidence else None]
 
-    def __call__(self) -> Facts:
+    @property
+    def schema(self) -> pa.Schema:
         names = {"id": pa.string(), "kept_id": pa.string(), "similarity": pa.float64(), "rule": pa.string()}
-        schema = pa.schema(list(names.items()))
-        with place_at(self.outputs[0]).writing() as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
-            for batch in (batch for file in _files(self.evidence) for batch in batches_of(file, list(names))):
-                writer.write_batch(batch.select(list(names)).cast(schema))
-        return {}
+        return pa.schema(list(names.items()))
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        files = self.evidence.files if self.evidence else ()
+        return (batch for file in files for batch in batches_of(file, self.schema.names))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,46 +99,34 @@ class DroppedJob(AccountJob):
     texts: bool
 
     @property
-    def depends(self) -> Any:
-        return ["dropped", self.upstream, self.evidence.fingerprint if self.evidence else None, self.texts]
+    def depends(self) -> object:
+        return ["dropped-2", self.upstream, self.evidence.fingerprint if self.evidence else None, self.texts]
 
-    def __call__(self) -> Facts:
-        schema = dropped_schema()
-        kept = [name for name in schema.names if name not in ("doc", "kept") and (self.texts or name != "text")]
-        with (
-            place_at(self.outputs[0]).writing() as file,
-            pq.ParquetWriter(file, schema.empty_table().select(kept).schema, compression="zstd") as writer,
-        ):
-            for table in _tables(self.units, self.evidence):
-                writer.write_table(table.select(kept))
-        return {}
+    @property
+    def schema(self) -> pa.Schema:
+        own = {"doc", "kept", *(() if self.texts else ("text",))}
+        return pa.schema([field for field in dropped_schema() if field.name not in own])
 
-
-def _files(table: Table | None) -> Sequence[Path]:
-    return table.files if table else ()
-
-
-def _tables(units: Sequence[tuple[int, Sequence[Path]]], evidence: Table | None) -> Iterator[pa.Table]:
-    """The dropped documents of each unit, by the pass that dropped them."""
-    for number, files in units:
-        ids = _KeptIds(evidence, number) if evidence else None
-        for batch in (batch for file in files for batch in batches_of(file)):
-            table = pa.Table.from_batches([batch])
-            yield ids.name(table) if ids else table
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """By unit, and by the pass that dropped them."""
+        for number, files in self.units:
+            ids = _KeptIds(self.evidence, number) if self.evidence else None
+            for batch in (batch for file in files for batch in batches_of(file)):
+                yield ids.name(batch) if ids else batch
 
 
 class _KeptIds:
     """The ids of the documents in whose favour those of a unit were dropped."""
 
-    def __init__(self, evidence: Table, unit: int) -> None:
-        table = rows_of_unit(evidence, unit, ["doc", "kept_id"])
-        self._docs, self._ids = table.column("doc").to_numpy(), table.column("kept_id")
+    def __init__(self, evidence: Relation, unit: int) -> None:
+        table = evidence.rows_of(unit, ["doc", "kept_id"])
+        self._docs, self._ids = table.column("doc").to_numpy(), table.column("kept_id").combine_chunks()
 
-    def name(self, table: pa.Table) -> pa.Table:
-        """The table with those ids as details."""
-        place = np.searchsorted(self._docs, table.column("doc").to_numpy())
-        inside = pa.array(np.minimum(place, max(len(self._docs) - 1, 0)))
+    def name(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with those ids as details."""
         if not len(self._docs):
-            return table
-        details = pc.if_else(pc.is_valid(table.column("kept")), self._ids.take(inside), table.column("detail"))
-        return table.set_column(table.schema.get_field_index("detail"), "detail", details)
+            return batch
+        place = np.searchsorted(self._docs, batch.column("doc").to_numpy())
+        inside = pa.array(np.minimum(place, len(self._docs) - 1))
+        details = pc.if_else(pc.is_valid(batch.column("kept")), self._ids.take(inside), batch.column("detail"))
+        return batch.set_column(batch.schema.get_field_index("detail"), "detail", details)

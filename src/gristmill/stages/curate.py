@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +17,9 @@ from gristmill.curate.ledger import Ledger, dropped_schema
 from gristmill.places.door import place_at
 from gristmill.sources.base import Format, Mishap, Mishaps
 from gristmill.sources.units import Unit, read_unit
+from gristmill.stages.relation import first_doc
 from gristmill.stages.tables import document_schema, fitted, pass_writers
-from gristmill.stages.work import Facts, UnitJob, first_doc
+from gristmill.stages.work import Facts, UnitJob
 
 UNREADABLE = "unreadable"
 _NO_DOC = -1
@@ -38,9 +39,9 @@ class CurateJob(UnitJob):
     curation: Curation
 
     @property
-    def depends(self) -> Any:
+    def depends(self) -> object:
         return [
-            "curate-2",  # a new number where the same inputs are read otherwise than before
+            "curate-3",  # a new number where the same inputs are read otherwise than before
             self.inputs,
             content(self.format),
             self.fields,

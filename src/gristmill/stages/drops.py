@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gristmill.curate.dedup.drops import UnitDrops
-from gristmill.stages.tables import rows_of_unit
-from gristmill.stages.work import Table
+from gristmill.stages.relation import Relation
 
 
 @dataclass(frozen=True)
@@ -16,16 +15,16 @@ class Drops:
 
     rule: str
     reason: str
-    table: Table
+    table: Relation
 
     def of_unit(self, unit: int) -> UnitDrops:
         """Those of one unit, which fit in memory as the unit does."""
-        table = rows_of_unit(self.table, unit)
+        table = self.table.rows_of(unit)
         numbers = [name for name in ("doc", "kept", "similarity") if name in table.column_names]
         columns = {name: table.column(name).to_numpy() for name in numbers}
         return UnitDrops(self.rule, self.reason, columns["doc"], columns["kept"], columns.get("similarity"))
 
 
-def dropped_table(dropped: Sequence[Table]) -> Mapping[str, Sequence[Table]]:
+def dropped_table(dropped: Sequence[Relation]) -> Mapping[str, Sequence[Relation]]:
     """The table of documents that are already gone, as queries know it, if there are any."""
     return {"dropped": dropped} if dropped else {}

@@ -81,7 +81,7 @@ class _IndexJob:
         return list(index_files(self.folder).values())
 
     @property
-    def depends(self) -> Any:
+    def depends(self) -> object:
         return self.evaluations.content
 
     def __call__(self) -> Facts:

@@ -39,7 +39,7 @@ class SourceFigures(TypedDict):
     text_bytes: int
 
 
-class Forecast(TypedDict):
+class RunForecast(TypedDict):
     """All that a dry run tells; `range` has the least and the most of each figure in `estimate`."""
 
     out: str
@@ -76,7 +76,7 @@ def expect(sample: SourceSample, judged: Judged) -> Expected:
 def forecast(
     recipe: Recipe, curation: Curation, units: Sequence[Unit], samples: Sequence[SourceSample], seen: Preview,
     workers: int, start_seconds: float,
-) -> Forecast:  # fmt: skip
+) -> RunForecast:  # fmt: skip
     """What a run would make, by what a sample of its inputs leads to expect."""
     expected = {sample.name: expect(sample, seen.sources[sample.name]) for sample in samples}
     documents, tokens = _mixed(recipe.mix, expected) if recipe.mix else _added(list(expected.values()))

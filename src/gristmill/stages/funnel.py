@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from gristmill.sources.base import SHOWN_FILES
 from gristmill.stages.account import DROPPED
 from gristmill.stages.work import Facts
 from gristmill.store.manifest import SPLITS, FunnelRow
@@ -15,12 +16,11 @@ FUNNEL = "funnel.json"
 _UNITS = ("documents", "bytes", "tokens")
 # A rule that drops more than this share of what it sees is worth a look before the data is used.
 _LARGE_SHARE = 0.5
-# Files that a note names; the account has them all.
-_SHOWN = 20
+_NOTHING: tuple[int, list[str]] = (0, [])
 
 
 @dataclass
-class _Step:
+class _Left:
     """What a step left of a source, and why the rest went."""
 
     documents: int = 0
@@ -36,17 +36,17 @@ class _Some:
     count: int = 0
     first: list[str] = field(default_factory=list)
 
-    def add(self, names: Sequence[str]) -> None:
-        self.count += len(names)
-        self.first = [*self.first, *names][:_SHOWN]
+    def add(self, count: int, first: Sequence[str]) -> None:
+        self.count += count
+        self.first = [*self.first, *first][:SHOWN_FILES]
 
 
-class Funnel:
+class Tally:
     """Adds up the figures of jobs: steps in the order in which they ran, sources in the order of the recipe."""
 
     def __init__(self, sources: Sequence[str]) -> None:
         self._sources = list(sources)
-        self._steps: dict[str, dict[str, _Step]] = {}
+        self._steps: dict[str, dict[str, _Left]] = {}
         self._splits: dict[tuple[str, str], Counter[str]] = {}
         self._unreadable: Counter[str] = Counter()
         self._mix: list[FunnelRow] = []
@@ -58,25 +58,24 @@ class Funnel:
     def add(self, source: str, facts: Facts) -> None:
         """The figures of one job."""
         for step, (documents, size) in facts["after"].items():
-            found = self._step(step, source)
+            found = self._left(step, source)
             found.documents += documents
             found.bytes += size
         for step, reasons in facts["reasons"].items():
-            self._step(step, source).reasons.update(reasons)
+            self._left(step, source).reasons.update(reasons)
         for step, tokens in facts.get("tokens_dropped", {}).items():
-            self._step(step, source).tokens_dropped += tokens
+            self._left(step, source).tokens_dropped += tokens
         for split, counts in facts.get("splits", {}).items():
             self._splits.setdefault((split, source), Counter()).update(counts)
         self._unreadable[source] += facts.get("unreadable", 0)
         self.ignored += facts.get("ignored", 0)
-        self._damaged.add([f"{first} (and {count - 1:,} more there)" if count > 1 else first
-                           for count, first in facts.get("damaged", {}).values()])  # fmt: skip
-        self._empty.add(facts.get("empty", []))
+        self._damaged.add(*facts.get("damaged", _NOTHING))
+        self._empty.add(*facts.get("empty", _NOTHING))
         for name, documents in facts.get("carried", {}).items():
             self._carried[source, name] = self._carried.get((source, name), 0) + documents
 
-    def _step(self, step: str, source: str) -> _Step:
-        return self._steps.setdefault(step, {}).setdefault(source, _Step())
+    def _left(self, step: str, source: str) -> _Left:
+        return self._steps.setdefault(step, {}).setdefault(source, _Left())
 
     @property
     def unreadable(self) -> int:
@@ -97,12 +96,12 @@ class Funnel:
         """What was left out on the way in: each file that is damaged or empty, by name."""
         found = []
         if self.unreadable:
-            shown = "; ".join(self._damaged.first)
-            more = f"; and {self._damaged.count - _SHOWN:,} more files" if self._damaged.count > _SHOWN else ""
+            more = self._damaged.count - SHOWN_FILES
+            shown = "; ".join([*self._damaged.first, *([f"and {more:,} more files"] if more > 0 else [])])
             said = f"{self.unreadable:,} documents could not be read and were skipped ({DROPPED} lists them)"
-            found.append(f"{said}: {shown}{more}")
+            found.append(f"{said}: {shown}")
         if self.empty:
-            names = ", ".join(self._empty.first) + (", ..." if self.empty > _SHOWN else "")
+            names = ", ".join(self._empty.first) + (", ..." if self.empty > SHOWN_FILES else "")
             found.append(f"Of the {files:,} input files {self.empty:,} hold nothing (0 bytes): {names}.")
         if self.ignored:
             found.append(f"{self.ignored:,} members of tar files hold no text and were left out.")

@@ -36,8 +36,8 @@ from gristmill.places.folders import (
 from gristmill.places.local import disk_errors, is_temporary
 from gristmill.stages.drops import dropped_table
 from gristmill.stages.near import NearSearch, write_sets
-from gristmill.stages.tables import docs_of_unit
-from gristmill.stages.work import Facts, Job, Query, Table, UnitJob
+from gristmill.stages.relation import Relation, docs_of_unit
+from gristmill.stages.work import Facts, Job, Query, UnitJob
 
 # In any keep order the documents of an index come first.
 _FIRST = np.iinfo(np.int64).min
@@ -101,7 +101,7 @@ class TakeOverJob(_PartJob):
     """Takes a part of the index that the run compared with into the new one: by a link, or a copy where none can be."""
 
     @property
-    def depends(self) -> Any:
+    def depends(self) -> object:
         return ["taken over", self.upstream, str(self.index), self.near.verify]
 
     def __call__(self) -> Facts:
@@ -122,10 +122,10 @@ class SaveJob(_PartJob):
     unit: int
     texts: Path
     signatures: Path
-    kept: Table
+    kept: Relation
 
     @property
-    def depends(self) -> Any:
+    def depends(self) -> object:
         return ["index", self.upstream, self.kept.fingerprint, str(self.index), self.number, content(self.near)]
 
     def __call__(self) -> Facts:
@@ -155,7 +155,7 @@ def _write(path: Path, rows: pa.Table, **before: Ints) -> None:
         )
 
 
-def save_index(search: NearSearch, dropped: Sequence[Table], folder: Path) -> None:
+def save_index(search: NearSearch, dropped: Sequence[Relation], folder: Path) -> None:
     """Keep the signatures and shingles of what is left, for later runs to compare with.
 
     The folder is one that `IndexFolder` holds; near duplicates that this run dropped belong into `dropped` too.

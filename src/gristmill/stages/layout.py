@@ -9,8 +9,8 @@ from fractions import Fraction
 from gristmill.core.errors import SourceError
 from gristmill.core.hashing import derive_key
 from gristmill.recipe import MixOptions
+from gristmill.stages.relation import UNITS_A_SOURCE
 from gristmill.stages.tokens import SHUFFLE_KEYS
-from gristmill.stages.work import UNITS_A_SOURCE
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pyarrow.parquet as pq
 
@@ -14,8 +14,9 @@ from gristmill.curate.dedup.lines import Lines, by_hash, line_hashes, passes, re
 from gristmill.curate.ledger import Ledger
 from gristmill.places.door import place_at
 from gristmill.stages.drops import Drops, dropped_table
-from gristmill.stages.tables import batches_of, document_schema, fitted, pass_writers, rows_of_unit
-from gristmill.stages.work import Facts, Query, Table, UnitJob, Workshop
+from gristmill.stages.relation import Relation
+from gristmill.stages.tables import batches_of, document_schema, fitted, pass_writers
+from gristmill.stages.work import Facts, Query, UnitJob, Workshop
 
 # Files of hashes are sorted, so that row groups of this many lines let a pass read little but its own range.
 _ROW_GROUP = 1 << 15
@@ -30,7 +31,7 @@ class LinesJob(UnitJob):
     lines: Lines
 
     @property
-    def depends(self) -> Any:
+    def depends(self) -> object:
         return ["lines", self.upstream, content(self.lines)]
 
     def __call__(self) -> Facts:
@@ -41,7 +42,7 @@ class LinesJob(UnitJob):
         return {"rows": len(rows)}
 
 
-def find_repeated(work: Workshop, hashes: Table, dropped: Sequence[Table]) -> list[Table]:
+def find_repeated(work: Workshop, hashes: Relation, dropped: Sequence[Relation]) -> list[Relation]:
     """Tables (doc, line), each in this order, of the lines that equal an earlier one; `dropped` documents have none."""
     count = passes(hashes.rows)
     work.progress.start("repeated lines", count, "passes")
@@ -60,20 +61,20 @@ class TrimJob(UnitJob):
     texts: Path
     upstream: str
     drops: tuple[Drops, ...]
-    repeated: tuple[Table, ...]
+    repeated: tuple[Relation, ...]
     lines: Lines
     bit: int
     fields: tuple[str, ...]
 
     @property
-    def depends(self) -> Any:
+    def depends(self) -> object:
         tables = [[drops.table.fingerprint for drops in self.drops], [table.fingerprint for table in self.repeated]]
         return ["trim", self.upstream, *tables, content(self.lines), self.bit]
 
     def __call__(self) -> Facts:
         ledger = Ledger()
         drops = [drops.of_unit(self.number) for drops in self.drops]
-        removals = removals_of([rows_of_unit(table, self.number) for table in self.repeated])
+        removals = removals_of([table.rows_of(self.number) for table in self.repeated])
         with pass_writers(self.outputs, document_schema(self.fields)) as (kept, dropped):
             for batch in batches_of(self.texts):
                 passed = trim(batch, drops, removals, self.lines, self.bit, ledger)

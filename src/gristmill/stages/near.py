@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from operator import methodcaller
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gristmill.core.arrays import Ints
 from gristmill.curate.dedup import candidates
 from gristmill.curate.dedup.index import INDEX_UNIT, SETS, index_fingerprint, open_index, part_path
 from gristmill.curate.dedup.near import Near
@@ -21,9 +22,10 @@ from gristmill.curate.dedup.sets import Sets, set_rows, sets_schema
 from gristmill.curate.dedup.verify import verified
 from gristmill.places.door import place_at
 from gristmill.stages.drops import dropped_table
+from gristmill.stages.relation import Relation, docs_of_unit, footer
 from gristmill.stages.sign import SignJob
-from gristmill.stages.tables import batches_of, docs_of_unit, table_writer
-from gristmill.stages.work import Done, Facts, Query, Table, UnitJob, Workshop, finished, forget
+from gristmill.stages.tables import batches_of, table_writer
+from gristmill.stages.work import Done, Facts, Query, UnitJob, Workshop, finished, forget, relation_of
 
 # Pairs that a job compares at most, or one row group if that has more: row groups of DuckDB's files have 122,880 rows.
 _PAIRS_A_PART = 1 << 19
@@ -37,11 +39,11 @@ class SetsJob(UnitJob):
     suffixes: ClassVar[Sequence[str]] = (".arrow",)
     texts: Path
     upstream: str
-    wanted: Table
+    wanted: Relation
     near: Near
 
     @property
-    def depends(self) -> Any:
+    def depends(self) -> object:
         return ["sets", self.upstream, self.wanted.fingerprint]
 
     def __call__(self) -> Facts:
@@ -50,7 +52,7 @@ class SetsJob(UnitJob):
         return {}
 
 
-def write_sets(texts: Path, wanted: Any, numbers: Any, near: Near, out: Path) -> None:
+def write_sets(texts: Path, wanted: Ints, numbers: Ints, near: Near, out: Path) -> None:
     """The sets of the documents `wanted` (sorted) of a file of texts, known by `numbers`, as a file to be mapped."""
     with place_at(out).writing() as file, pa.ipc.new_file(file, sets_schema()) as writer:
         for batch in batches_of(texts, ["doc", "text"]):
@@ -68,7 +70,7 @@ class CompareJob(UnitJob):
     near: Near
 
     @property
-    def depends(self) -> Any:
+    def depends(self) -> object:
         groups = [[file.name, group] for file, group in self.groups]
         return ["edges", self.candidates, groups, self.near.threshold]
 
@@ -96,11 +98,11 @@ class ResolveJob(UnitJob):
     Memory is a bit for each document of the corpus, and a million edges.
     """
 
-    edges: Table
+    edges: Relation
     rows: dict[int, int]
 
     @property
-    def depends(self) -> Any:
+    def depends(self) -> object:
         return ["resolved", self.edges.fingerprint]
 
     def __call__(self) -> Facts:
@@ -121,18 +123,19 @@ class NearSearch:
     near: Near
     jobs: Sequence[SignJob]
     done: Sequence[Done]
-    dropped: Sequence[Table] = ()
+    dropped: Sequence[Relation] = ()
 
     @cached_property
-    def signatures(self) -> list[Table]:
+    def signatures(self) -> list[Relation]:
         """Those of the index, if there is one, and of this run."""
-        keys = open_index(self.near).keys
+        own = relation_of(self.jobs, self.done)
         if not self.near.index:
-            return [Table.of(self.jobs, self.done)]
-        rows = sum(pq.read_metadata(file).num_rows for file in keys)
-        return [Table(tuple(keys), index_fingerprint(Path(self.near.index)), rows), Table.of(self.jobs, self.done)]
+            return [own]
+        keys = open_index(self.near).keys
+        rows = sum(sum(found.groups) for found in self.work.engine.map(footer, keys))
+        return [Relation(tuple(keys), index_fingerprint(Path(self.near.index)), rows), own]
 
-    def evidence(self) -> Table:
+    def evidence(self) -> Relation:
         """The rows (doc, kept, kept_id, similarity) of documents that go, in the order of doc.
 
         `kept` is negative and `kept_id` given where the kept one is in the index; `similarity` is null without
@@ -142,9 +145,9 @@ class NearSearch:
         edges = self.edges(found) if self.near.verify else found
         rows = {job.number: done.facts["last"] + 1 for job, done in zip(self.jobs, self.done, strict=True)}
         job = ResolveJob(edges=edges, rows=rows, folder=self.work.folder / "resolved")
-        resolved = Table.of([job], self.work.complete([job], "near duplicates: who goes"))
+        resolved = relation_of([job], self.work.complete([job], "near duplicates: who goes"))
         ids = tuple(open_index(self.near).ids)
-        tables = {"resolved": [resolved], **({"ids": [Table(ids, self.signatures[0].fingerprint)]} if ids else {})}
+        tables = {"resolved": [resolved], **({"ids": [Relation(ids, self.signatures[0].fingerprint)]} if ids else {})}
         return self.work.ask(Query("near", named(bool(ids)), tables))
 
     def alarms(self) -> list[str]:
@@ -157,7 +160,7 @@ class NearSearch:
     def _passes(self) -> list[range]:
         return candidates.passes(self.near, sum(table.rows for table in self.signatures))
 
-    def candidates(self) -> Table:
+    def candidates(self) -> Relation:
         """All distinct pairs (earlier_key, earlier, later_key, later), in the order in which they will be resolved."""
         pairs = [self._pairs(bands) for bands in self._passes]
         query = Query("candidates", candidates.DISTINCT_PAIRS, {"pairs": pairs})
@@ -185,18 +188,18 @@ class NearSearch:
         members = {"members": [self._members(bands)]}
         return Query("pairs", candidates.pairs(self.near.max_bucket), members, bands.start)
 
-    def edges(self, found: Table) -> Table:
+    def edges(self, found: Relation) -> Relation:
         """Those of the candidates at or over the threshold (earlier, later, similarity), in the same order."""
         sets = self.work.folder / "sets"
         jobs = [CompareJob(groups=groups, candidates=found.fingerprint, sets=sets, near=self.near, number=i,
                            folder=self.work.folder / "edges", size=1)
-                for i, groups in enumerate(_parts(found.files))]  # fmt: skip
+                for i, groups in enumerate(_parts(found))]  # fmt: skip
         shingled = self._shingled(found) if any(finished(job) is None for job in jobs) else []
         done = self.work.complete(jobs, "near duplicates: verification", "parts")
         forget(shingled)
-        return Table.of(jobs, done)
+        return relation_of(jobs, done)
 
-    def _shingled(self, found: Table) -> list[SetsJob]:
+    def _shingled(self, found: Relation) -> list[SetsJob]:
         """The sets of all candidates."""
         wanted = self.work.ask(Query("wanted", candidates.WANTED, {"candidates": [found]}))
         jobs = [SetsJob(texts=job.texts, upstream=done.fingerprint, wanted=wanted, near=self.near, number=job.number,
@@ -206,14 +209,12 @@ class NearSearch:
         return jobs
 
 
-def _parts(files: Sequence[Path]) -> list[tuple[tuple[Path, int], ...]]:
-    """The row groups of files, as many at a time as a job compares."""
+def _parts(found: Relation) -> list[tuple[tuple[Path, int], ...]]:
+    """The row groups of candidates, as many at a time as a job compares."""
     parts: list[list[tuple[Path, int]]] = []
     filled = 0
-    for file in files:
-        metadata = pq.read_metadata(file)
-        for group in range(metadata.num_row_groups):
-            rows = metadata.row_group(group).num_rows
+    for file, (groups, _) in zip(found.files, found.footers, strict=True):
+        for group, rows in enumerate(groups):
             if not parts or filled + rows > _PAIRS_A_PART:
                 parts.append([])
                 filled = 0

@@ -24,17 +24,18 @@ from gristmill.stages.account import DroppedJob, EvidenceJob, named_duplicates
 from gristmill.stages.curate import CurateJob, inputs_fingerprint
 from gristmill.stages.drops import Drops, dropped_table
 from gristmill.stages.evaluations import Evaluations, curation_of
-from gristmill.stages.funnel import FUNNEL, Funnel
+from gristmill.stages.funnel import FUNNEL, Tally
 from gristmill.stages.index import save_index
 from gristmill.stages.layout import COUNTS, SHUFFLED, MixOrder, Share, mixed, shares
 from gristmill.stages.lines import LinesJob, TrimJob, find_repeated
 from gristmill.stages.near import NearSearch
+from gristmill.stages.relation import UNITS_A_SOURCE, Relation
 from gristmill.stages.shards import PlanJob, ShardJob
 from gristmill.stages.sign import SignJob
 from gristmill.stages.split import Held, SplitJob, ValSplit, stands
 from gristmill.stages.tables import batches_of
 from gristmill.stages.tokens import Encoding, TokensJob, encoded_schema
-from gristmill.stages.work import UNITS_A_SOURCE, Done, Job, Query, Table, Workshop
+from gristmill.stages.work import Done, Job, Query, Workshop, relation_of
 from gristmill.stages.work_folder import WORK
 from gristmill.store.manifest import SPLITS, FunnelRow, ShardEntry
 
@@ -77,16 +78,16 @@ class Pipeline:
     folder: Path
     progress: Progress
     save_index: str | None = None
-    funnel: Funnel = field(init=False)
+    funnel: Tally = field(init=False)
     units: list[UnitRows] = field(default_factory=list)
     drops: list[Drops] = field(default_factory=list)
     applied: list[Drops] = field(default_factory=list)
     split: ValSplit | None = None
-    curated: Table = field(default_factory=lambda: Table((), ""))
+    curated: Relation = field(default_factory=lambda: Relation((), ""))
 
     def __post_init__(self) -> None:
         self.work = Workshop(self.engine, self.folder, self.progress)
-        self.funnel = Funnel([source.name for source in self.recipe.sources])
+        self.funnel = Tally([source.name for source in self.recipe.sources])
         self.curation = curation_of(self.recipe, self.folder, self.progress)
 
     @property
@@ -165,7 +166,7 @@ class Pipeline:
     def _lines(self, rule: Lines) -> None:
         """Drop lines that the corpus has seen; this writes the texts anew, and applies the drops so far."""
         jobs = [LinesJob(lines=rule, **unit.place(self.folder / "lines")) for unit in self.units]
-        hashed = Table.of(jobs, self.work.complete(jobs, "hashing lines"))
+        hashed = relation_of(jobs, self.work.complete(jobs, "hashing lines"))
         repeated = tuple(find_repeated(self.work, hashed, self._gone()))
         trims = [TrimJob(drops=tuple(self.drops), repeated=repeated, lines=rule, bit=len(self.curation.steps),
                          fields=self.recipe.fields, **unit.place(self.folder / "trim"))
@@ -179,11 +180,11 @@ class Pipeline:
         self._count(done)
         self.units = [unit.moved(job, result) for unit, job, result in zip(self.units, jobs, done, strict=True)]
 
-    def _documents(self) -> Table:
+    def _documents(self) -> Relation:
         """What the last pass over all units wrote."""
-        return Table(tuple(unit.rows for unit in self.units), fingerprint([unit.fingerprint for unit in self.units]))
+        return Relation(tuple(unit.rows for unit in self.units), fingerprint([unit.fingerprint for unit in self.units]))
 
-    def _gone(self) -> list[Table]:
+    def _gone(self) -> list[Relation]:
         return [drops.table for drops in self.drops]
 
     # tokens and shards
@@ -211,24 +212,28 @@ class Pipeline:
         done = self.work.complete(jobs, "writing shards", "shards")
         entries: dict[str, list[ShardEntry]] = {split: [] for split in SPLITS}
         for job, result in zip(jobs, done, strict=True):
-            entries[job.split].append(ShardEntry(**result.facts))
+            entries[job.split].append(ShardEntry(**result.facts["entry"]))
+            making.sums.update(result.facts["sums"])
         return entries
 
-    def write_account(self, root: Path, keep_texts: bool) -> None:
+    def write_account(self, making: Making, keep_texts: bool) -> None:
         """`funnel.json`, `dropped.parquet` with a row for each document that is not in the store, and the evidence."""
         drops = {rule.rule: [rule.table] for rule in (*self.applied, *self.drops) if rule.table.rows}
         query = Query("evidence", named_duplicates(list(drops)), {"documents": [self.curated], **drops})
         evidence = self.work.ask(query, "naming duplicates") if drops else None
         units = tuple((unit.number, unit.dropped) for unit in self.units)
+        root = making.folder.root
         folder = root / WORK / "account"
-        self.work.complete([
+        done = self.work.complete([
             EvidenceJob(root=root, evidence=evidence, folder=folder),
             DroppedJob(root=root, evidence=evidence, units=units, upstream=self._documents().fingerprint,
                        texts=keep_texts, number=1, folder=folder),
         ], "writing the account")  # fmt: skip
+        for result in done:
+            making.sums.update(result.facts["sums"])
         place_at(root / FUNNEL).write(json.dumps(self.funnel.rows(), indent=1) + "\n")
 
-    def _layout(self) -> Table:
+    def _layout(self) -> Relation:
         """The table whose rows are the documents of the store in order."""
         mix, sources = self.recipe.mix, [source.name for source in self.recipe.sources]
         if not (mix or self.recipe.shuffle):
@@ -240,7 +245,7 @@ class Pipeline:
             sql = mixed([(sources.index(share.source), share) for share in self.shares()], order)
         return self.work.ask(Query("layout", sql, {"documents": [self._documents()]}), "ordering documents")
 
-    def _divide(self, layout: Table, tokenizer: Tokenizer) -> Table:
+    def _divide(self, layout: Relation, tokenizer: Tokenizer) -> Relation:
         """The same documents; where hashes cannot give val its share of them, with other splits, one cut in two.
 
         The funnel is told what each split has of a source, and what a mix took of it, before one was cut in two.
@@ -255,13 +260,13 @@ class Pipeline:
                            tokenizer=pickle.dumps(tokenizer), tokenizer_fingerprint=tokenizer.fingerprint,
                            folder=self.folder / "split")  # fmt: skip
             (done,) = self.work.complete([job], "taking val from few documents")
-            self.split, divided = ValSplit.of(done.facts), Table.of([job], [done])
+            self.split, divided = ValSplit.of(done.facts), relation_of([job], [done])
         if mix or self.split:
             parts = [_share_facts(share, counts) for share in self.shares()] if mix else []
             self.funnel.end(parts, self._counts(divided, 1))
         return divided
 
-    def _counts(self, layout: Table, number: int) -> list[Mapping[str, Any]]:
+    def _counts(self, layout: Relation, number: int) -> list[Mapping[str, Any]]:
         """Documents, bytes and tokens of each source and split."""
         counted = self.work.ask(Query("counts", COUNTS, {"layout": [layout]}, number))
         return [row for file in counted.files for batch in batches_of(file) for row in batch.to_pylist()]
@@ -281,7 +286,7 @@ def _share_facts(share: Share, ends: Sequence[Mapping[str, Any]]) -> FunnelRow:
             "times": share.times}  # fmt: skip
 
 
-def _refuse_repeated_id(repeated: Table) -> None:
+def _refuse_repeated_id(repeated: Relation) -> None:
     """Name the first id that two documents have, and where they are."""
     rows = (row for file in repeated.files for batch in batches_of(file) for row in batch.slice(0, 1).to_pylist())
     for row in rows:

@@ -15,10 +15,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gristmill.core.arrays import Ints, Mask
+from gristmill.stages.relation import Relation
 from gristmill.stages.tokens import field_name
-from gristmill.stages.work import Facts, Table, UnitJob
+from gristmill.stages.work import Facts, UnitJob
+from gristmill.store.format import DOCS_SUFFIX, beside
 from gristmill.store.manifest import SPLITS
 from gristmill.store.seekable import library_versions
+from gristmill.store.sums import sums_of
 from gristmill.store.writer import shard_cuts, shard_name, write_shard
 
 # Tokens gathered at a time: 64 MiB at most, of whole documents.
@@ -93,11 +96,11 @@ class PlanJob(UnitJob):
     """
 
     suffixes: ClassVar[Sequence[str]] = ()
-    layout: Table
+    layout: Relation
     tokens_per_shard: int
 
     @property
-    def depends(self) -> Any:
+    def depends(self) -> object:
         return ["plan", self.layout.fingerprint, [file.name for file in self.layout.files], self.tokens_per_shard]
 
     def __call__(self) -> Facts:
@@ -115,7 +118,7 @@ class PlanJob(UnitJob):
 
 @dataclass(frozen=True)
 class ShardJob:
-    """Writes one shard of the store with its side files; its marker holds the manifest's entry."""
+    """Writes a shard of the store with its side files; the marker has its manifest entry and part of `sums.json`."""
 
     root: Path
     split: str
@@ -144,13 +147,14 @@ class ShardJob:
         return shard_name(self.split, self.number, self.compression)
 
     @property
-    def depends(self) -> Any:
+    def depends(self) -> object:
         rows = [(part.file.name, part.first, part.stop) for part in self.ranges]
         packed = library_versions() if self.compression == "zstd" else {}
-        return ["shard", self.split, self.number, rows, self.upstream, self.dtype, self.eos, packed]
+        return ["shard-2", self.split, self.number, rows, self.upstream, self.dtype, self.eos, packed]
 
     def __call__(self) -> Facts:
-        return vars(write_shard(self.root, self.name, self.dtype, self._documents()))
+        entry = write_shard(self.root, self.name, self.dtype, self._documents())
+        return {"entry": vars(entry), "sums": sums_of(self.root, [beside(self.name, DOCS_SUFFIX)])}
 
     def _documents(self) -> Iterator[tuple[npt.NDArray[Any], Ints, pa.Table]]:
         """Tokens end to end, lengths and rows of the shard's documents, some at a time."""

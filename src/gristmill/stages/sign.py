@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gristmill.core.options import content
 from gristmill.curate.dedup.near import Near, sign, signature_schema
-from gristmill.stages.tables import batches_of, docs_of_unit, table_writer, without
-from gristmill.stages.work import Facts, Table, UnitJob, first_doc
+from gristmill.stages.relation import Relation, docs_of_unit, first_doc
+from gristmill.stages.tables import batches_of, table_writer, without
+from gristmill.stages.work import Facts, UnitJob
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,12 +18,12 @@ class SignJob(UnitJob):
 
     texts: Path
     upstream: str
-    dropped: tuple[Table, ...]
+    dropped: tuple[Relation, ...]
     near: Near
     priorities: dict[str, int]
 
     @property
-    def depends(self) -> Any:
+    def depends(self) -> object:
         dropped = [table.fingerprint for table in self.dropped]
         return ["sign", self.upstream, dropped, {**content(self.near), "index": None}, self.priorities]
 

@@ -20,9 +20,10 @@ import pyarrow.compute as pc
 
 from gristmill.core.arrays import Ints, Mask
 from gristmill.stages.boundary import cut_place
+from gristmill.stages.relation import Relation
 from gristmill.stages.tables import batches_of, table_writer
 from gristmill.stages.tokens import encoded_schema, load_pickled, val_places
-from gristmill.stages.work import Facts, Table, UnitJob
+from gristmill.stages.work import Facts, UnitJob
 
 if TYPE_CHECKING:
     from gristmill.tokenize.tokenizer import Tokenizer
@@ -47,7 +48,7 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Cut:
+class Halved:
     """A document in two: its first `keep` tokens stay in train, the rest is the document `val_id` of val.
 
     In a mix a document may stand `copies` times; each is cut alike, `id` and `val_id` are those of the first.
@@ -75,12 +76,12 @@ class ValSplit:
     documents: int
     tokens: int
     val_tokens: int
-    cut: Cut | None = None
+    cut: Halved | None = None
 
     @staticmethod
     def of(facts: Facts) -> ValSplit:
         """As a job's figures tell it."""
-        return ValSplit(**{**facts, "cut": Cut(**facts["cut"]) if facts["cut"] else None})
+        return ValSplit(**{**facts, "cut": Halved(**facts["cut"]) if facts["cut"] else None})
 
     @property
     def content(self) -> dict[str, Any]:
@@ -125,7 +126,7 @@ class SplitJob(UnitJob):
     Memory is 60 bytes a document: this is for few documents, or for large ones.
     """
 
-    layout: Table
+    layout: Relation
     tokens: Path
     held: Held
     fields: int
@@ -133,7 +134,7 @@ class SplitJob(UnitJob):
     tokenizer_fingerprint: str
 
     @property
-    def depends(self) -> Any:
+    def depends(self) -> object:
         return ["split", self.layout.fingerprint, asdict(self.held), self.tokenizer_fingerprint]
 
     def __call__(self) -> Facts:
@@ -199,7 +200,9 @@ class _Ranks:
         return int(np.searchsorted(self.ends, taken, side="right"))
 
 
-def _cut(files: Sequence[Path], folder: Path, content_hash: int, wanted: Fraction, tokenizer: Tokenizer) -> Cut | None:
+def _cut(
+    files: Sequence[Path], folder: Path, content_hash: int, wanted: Fraction, tokenizer: Tokenizer
+) -> Halved | None:
     """Cut about `wanted` tokens, the EOS counted, from the end of a text and all its copies; None if it has too few."""
     rows = list(_rows_of(files, content_hash))
     length, first = rows[0]["length"], rows[0]
@@ -211,7 +214,7 @@ def _cut(files: Sequence[Path], folder: Path, content_hash: int, wanted: Fractio
     keep, boundary = cut_place(text, length - val, min(val // 2, _REACH), tokenizer)
     val_bytes = min(len(tokenizer.decode(text[keep:]).encode()), first["bytes"])
     suffix = _free_suffix(files, [row["id"] for row in rows])
-    return Cut(first["id"], first["id"] + suffix, len(rows), keep, length, boundary, content_hash, val_bytes)
+    return Halved(first["id"], first["id"] + suffix, len(rows), keep, length, boundary, content_hash, val_bytes)
 
 
 def _rows_of(files: Sequence[Path], content_hash: int) -> Iterator[dict[str, Any]]:
@@ -245,7 +248,7 @@ def write_split(files: Sequence[Path], split: ValSplit, held: Held, fields: int,
             writer.write_batch(_divided(batch, val, split.cut, schema))
 
 
-def _divided(batch: pa.RecordBatch, val: Mask, cut: Cut | None, schema: pa.Schema) -> pa.RecordBatch:
+def _divided(batch: pa.RecordBatch, val: Mask, cut: Halved | None, schema: pa.Schema) -> pa.RecordBatch:
     """The rows of a batch with these splits; a row that is cut comes twice, the second time as what is in val.
 
     Tokens stay where they are: the first part reads one token too many, and the EOS takes its place (`cut`).
@@ -265,7 +268,7 @@ def _divided(batch: pa.RecordBatch, val: Mask, cut: Cut | None, schema: pa.Schem
     )
 
 
-def _parts(batch: pa.RecordBatch, head: Mask, end: Mask, cut: Cut) -> dict[str, Any]:
+def _parts(batch: pa.RecordBatch, head: Mask, end: Mask, cut: Halved) -> dict[str, Any]:
     """The columns in which the two parts of a document differ from the whole."""
     numbers = {name: batch.column(name).to_numpy() for name in ("start", "length", "bytes")}
     sizes = np.where(head, cut.keep + 1, np.where(end, cut.tokens - cut.keep, numbers["length"]))

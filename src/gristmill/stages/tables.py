@@ -1,4 +1,4 @@
-"""Parquet files of documents: written batch by batch, read batch by batch, in the order of `doc`."""
+"""Parquet files of documents: written batch by batch, read batch by batch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 from gristmill.core.arrays import Ints
 from gristmill.curate.ledger import dropped_schema
 from gristmill.places.door import place_at
-from gristmill.stages.work import ROWS_A_UNIT, Table, first_doc
 
 
 def document_schema(fields: Sequence[str]) -> pa.Schema:
@@ -57,21 +56,6 @@ def batches_of(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.
         for group in range(file.num_row_groups):
             table = file.read_row_group(group, columns=columns, use_threads=False).combine_chunks()
             yield from table.to_batches()
-
-
-def rows_of_unit(table: Table, unit: int, columns: Sequence[str] | None = None) -> pa.Table:
-    """The rows whose `doc` lies in the unit: wide results are sorted by it, so little else is read."""
-    low, high = first_doc(unit), first_doc(unit) + ROWS_A_UNIT
-    inside = [("doc", ">=", low), ("doc", "<", high)]
-    return pa.concat_tables(
-        pq.read_table(file, columns=columns, filters=inside, use_threads=False) for file in table.files
-    )
-
-
-def docs_of_unit(tables: Sequence[Table], unit: int) -> Ints:
-    """The documents of a unit that wide results name, sorted."""
-    found = [rows_of_unit(table, unit, ["doc"]).column("doc").to_numpy() for table in tables]
-    return np.unique(np.concatenate([*found, np.zeros(0, np.int64)]))
 
 
 def without(batch: pa.RecordBatch, docs: Ints) -> pa.RecordBatch:

@@ -64,7 +64,7 @@ class TokensJob(UnitJob):
     encoding: Encoding
 
     @property
-    def depends(self) -> Any:
+    def depends(self) -> object:
         return ["tokens-2", self.upstream, [drops.table.fingerprint for drops in self.drops], self.encoding.content]
 
     def __call__(self) -> Facts:

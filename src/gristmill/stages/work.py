@@ -15,18 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-import pyarrow.parquet as pq
-
 from gristmill.core.hashing import fingerprint
 from gristmill.core.progress import BYTES, Progress
 from gristmill.engine.base import Engine
 from gristmill.places.door import place_at
+from gristmill.stages.relation import Footer, Relation, footer
 
 Facts = dict[str, Any]
-
-# A unit's number is its source's ordinal and its place there, so that a source that grows does not move the others.
-UNITS_A_SOURCE = 1 << 20
-ROWS_A_UNIT = 1 << 32
 
 
 class Job(Protocol):
@@ -39,7 +34,7 @@ class Job(Protocol):
         """The files it leaves: one that is gone means that the job is not done."""
 
     @property
-    def depends(self) -> Any:
+    def depends(self) -> object:
         """All that its files depend on, as a JSON value."""
 
     @property
@@ -75,19 +70,10 @@ class Done:
     fingerprint: str
 
 
-@dataclass(frozen=True)
-class Table:
-    """Parquet files whose rows, one file after the other, are a table, and what they stand on."""
-
-    files: tuple[Path, ...]
-    fingerprint: str
-    rows: int = 0
-
-    @staticmethod
-    def of(jobs: Sequence[Job], done: Sequence[Done]) -> Table:
-        """The first file of each job; jobs count their rows as they like."""
-        rows = sum(result.facts.get("rows", 0) for result in done)
-        return Table(tuple(job.outputs[0] for job in jobs), fingerprint([result.fingerprint for result in done]), rows)
+def relation_of(jobs: Sequence[Job], done: Sequence[Done]) -> Relation:
+    """What jobs wrote, the first file of each; they count their rows as they like."""
+    rows = sum(result.facts.get("rows", 0) for result in done)
+    return Relation(tuple(job.outputs[0] for job in jobs), fingerprint([result.fingerprint for result in done]), rows)
 
 
 @dataclass(frozen=True)
@@ -96,7 +82,7 @@ class Query:
 
     step: str
     sql: str
-    tables: Mapping[str, Sequence[Table | Query]]
+    tables: Mapping[str, Sequence[Relation | Query]]
     number: int = 0
 
     @property
@@ -126,7 +112,7 @@ class Workshop:
             self.progress.advance(job.size)
             yield done
 
-    def ask(self, query: Query, what: str = "") -> Table:
+    def ask(self, query: Query, what: str = "") -> Relation:
         """The rows of a query, which is run only if they are not there, after the queries whose rows it reads."""
         found = self.answer(query)
         if found is None:
@@ -138,21 +124,21 @@ class Workshop:
                                       for name, parts in tables.items()})  # fmt: skip
         return found
 
-    def _run(self, query: Query, tables: Mapping[str, Sequence[Path]]) -> Table:
+    def _run(self, query: Query, tables: Mapping[str, Sequence[Path]]) -> Relation:
         marker = self._marker(query)
         marker.parent.mkdir(parents=True, exist_ok=True)
         marker.unlink(missing_ok=True)
         files = self.engine.query(query.sql, tables, marker.with_suffix(".parquet"))
-        rows = sum(pq.read_metadata(file).num_rows for file in files)
-        _mark(marker, Done({"files": [file.name for file in files], "rows": rows}, query.fingerprint))
-        return Table(tuple(files), query.fingerprint, rows)
+        found = zip(files, self.engine.map(footer, files), strict=True)
+        facts = {"files": [[file.name, *ends] for file, ends in found]}
+        return _answered(marker, _mark(marker, Done(facts, query.fingerprint)))
 
-    def answer(self, query: Query) -> Table | None:
+    def answer(self, query: Query) -> Relation | None:
         """The rows of a query that has been asked."""
         marker = self._marker(query)
         done = _read_marker(marker, query.fingerprint)
-        files = tuple(marker.with_name(name) for name in done.facts["files"]) if done else ()
-        return Table(files, done.fingerprint, done.facts["rows"]) if done and _all_there(files) else None
+        found = _answered(marker, done) if done else None
+        return found if found and _all_there(found.files) else None
 
     def _marker(self, query: Query) -> Path:
         return self.folder / query.step / f"{query.number:08x}.json"
@@ -199,10 +185,12 @@ def _read_marker(marker: Path, expected: str) -> Done | None:
     return Done(values["facts"], expected) if values["fingerprint"] == expected else None
 
 
+def _answered(marker: Path, done: Done) -> Relation:
+    """The rows of a query by its marker, which says of each file what its footer does."""
+    files = tuple(marker.with_name(name) for name, *_ in done.facts["files"])
+    footers = tuple(Footer(*ends) for _, *ends in done.facts["files"])
+    return Relation(files, done.fingerprint, sum(sum(found.groups) for found in footers), footers)
+
+
 def _all_there(files: Sequence[Path]) -> bool:
     return all(file.exists() for file in files)
-
-
-def first_doc(unit: int) -> int:
-    """The number of a unit's first document; the next unit's is 2^32 higher."""
-    return unit * ROWS_A_UNIT

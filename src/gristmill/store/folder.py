@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ from gristmill.store.format import is_own_shard, shard_files
 from gristmill.store.index import is_pack_index
 from gristmill.store.manifest import MANIFEST, SPLITS, Manifest, load_manifest
 from gristmill.store.opening import TOKENIZER
-from gristmill.store.sums import SUMS
+from gristmill.store.sums import SUMS, Listing
 
 STORE_FILES = (MANIFEST, TOKENIZER, "inputs.parquet", "run.json", "report.html", "dropped.parquet",
                "duplicates.parquet", "funnel.json", SUMS)  # fmt: skip
@@ -131,6 +131,8 @@ class Making:
 
     folder: StoreFolder
     claim: Claim
+    # Of files that are not content, as far as those who wrote them have summed them.
+    sums: Listing = field(default_factory=dict)
 
     def will_write(self, shards: Iterable[str]) -> None:
         """Say which shards ("train/shard-00000.bin") are going to appear."""
@@ -144,7 +146,7 @@ class Making:
         remove(root, lambda name: name in listed or name.rstrip("/") in SPLITS or is_temporary(Path(name).name))
         for split in SPLITS:
             place_at(root / split).make_folder()
-        manifest.save(root)
+        manifest.save(root, self.sums)
         self.folder._end(self.claim)
 
 

@@ -18,7 +18,7 @@ from gristmill.places.address import Address
 from gristmill.places.door import place_at
 from gristmill.store.format import DOCS_SUFFIX, DTYPES, beside
 from gristmill.store.parts import check_places
-from gristmill.store.sums import write_sums
+from gristmill.store.sums import Listing, write_sums
 
 Where = TypeVar("Where", bound=Address)
 MANIFEST = "manifest.json"
@@ -129,10 +129,10 @@ class Manifest:
             "versions": self.versions,
         }
 
-    def save(self, root: Address) -> None:
+    def save(self, root: Address, known: Listing | None = None) -> None:
         """Write the sums of files that are not content, then `manifest.json`, which declares the store whole."""
         paths = [shard.path for shards in self.splits.values() for shard in shards]
-        write_sums(root, (beside(path, DOCS_SUFFIX) for path in paths if not path.startswith("..")))
+        write_sums(root, (beside(path, DOCS_SUFFIX) for path in paths if not path.startswith("..")), known)
         place_at(root / MANIFEST).write(sealed(self.to_dict()))
 
 

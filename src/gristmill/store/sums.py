@@ -35,10 +35,16 @@ def file_checksum(path: PathLike) -> str:
     return str(state.hexdigest())
 
 
-def write_sums(root: Address, names: Iterable[str]) -> None:
-    """List those files at the root, and those named relative to it, that are there."""
-    there = [name for name in (*LISTED, *names) if place_at(root / name).is_file()]
-    files = {name: (place_at(root / name).size(), file_checksum(root / name)) for name in there}
+def sums_of(root: Address, names: Iterable[str]) -> Listing:
+    """Size and checksum of files, by their names relative to the root."""
+    return {name: (place_at(root / name).size(), file_checksum(root / name)) for name in names}
+
+
+def write_sums(root: Address, names: Iterable[str], known: Listing | None = None) -> None:
+    """List those files at the root, and those named relative to it, that are there; `known` ones are not read again."""
+    found = known or {}
+    there = [name for name in (*LISTED, *names) if name in found or place_at(root / name).is_file()]
+    files = {name: found.get(name) or sums_of(root, [name])[name] for name in there}
     place_at(root / SUMS).write(sealed({"gristmill_sums": _VERSION, "files": files}))
 
 

@@ -1,0 +1,80 @@
+"""The rows that passes and queries leave, as Parquet files, and which of these files hold the documents of a unit.
+
+A unit's number is its source's ordinal and its place there, so that a source that grows does not move the others; the
+numbers of its documents begin with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gristmill.core.arrays import Ints
+
+UNITS_A_SOURCE = 1 << 20
+ROWS_A_UNIT = 1 << 32
+_NO_DOCS = (0, -1)
+
+
+def first_doc(unit: int) -> int:
+    """The number of a unit's first document; the next unit's is 2^32 higher."""
+    return unit * ROWS_A_UNIT
+
+
+class Footer(NamedTuple):
+    """What the end of a Parquet file tells: the rows of its groups, and the least and greatest `doc` if it says so."""
+
+    groups: Sequence[int]
+    docs: Sequence[int] | None
+
+
+def footer(file: Path) -> Footer:
+    """Read it: by a job, since a query may leave thousands of files."""
+    metadata = pq.read_metadata(file)
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    rows = [group.num_rows for group in groups]
+    if not sum(rows) or "doc" not in metadata.schema.names:
+        return Footer(rows, None if sum(rows) else _NO_DOCS)
+    found = [group.column(metadata.schema.names.index("doc")).statistics for group in groups]
+    known = all(statistics and statistics.has_min_max for statistics in found)
+    return Footer(rows, (min(each.min for each in found), max(each.max for each in found)) if known else None)
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Parquet files whose rows, one file after the other, are what a query reads or gives, and what they stand on.
+
+    `footers` are known of those that a query gave.
+    """
+
+    files: tuple[Path, ...]
+    fingerprint: str
+    rows: int = 0
+    footers: tuple[Footer, ...] = ()
+
+    def files_of(self, unit: int) -> list[Path]:
+        """Those that may hold documents of a unit; one at least, for its columns."""
+        low, high = first_doc(unit), first_doc(unit + 1)
+        ranges = [found.docs for found in self.footers] or [None] * len(self.files)
+        found = [file for file, docs in zip(self.files, ranges, strict=True)
+                 if docs is None or (docs[0] < high and docs[1] >= low)]  # fmt: skip
+        return found or list(self.files[:1])
+
+    def rows_of(self, unit: int, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows whose `doc` lies in the unit: wide results are sorted by it, so little else is read."""
+        inside = [("doc", ">=", first_doc(unit)), ("doc", "<", first_doc(unit + 1))]
+        return pa.concat_tables(
+            pq.read_table(file, columns=columns, filters=inside, use_threads=False) for file in self.files_of(unit)
+        )
+
+
+def docs_of_unit(relations: Sequence[Relation], unit: int) -> Ints:
+    """The documents of a unit that wide results name, sorted."""
+    found = [relation.rows_of(unit, ["doc"]).column("doc").to_numpy() for relation in relations]
+    return np.unique(np.concatenate([*found, np.zeros(0, np.int64)]))
