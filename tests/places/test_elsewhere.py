@@ -1,63 +1,135 @@
-"""A place that is not this machine is read like any other: nothing outside the door opens what lies there."""
+"""A place that is not this machine is read like any other: nothing outside the door opens what lies there.
+
+Its files are bytes in a dictionary, so that whoever goes round the door, or maps a file, finds nothing.
+"""
 
 from __future__ import annotations
 
-import os
+import fnmatch
+import io
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import IO, Any, ClassVar
 
 import numpy as np
 import pytest
 
 import gristmill as gm
 from gristmill.places import door
-from gristmill.places.local import Local
+from gristmill.places.base import Place, Range
+from gristmill.store.format import FRAME_TOKENS
 from gristmill.store.verify import verify
 
+SCHEME = "memory://"
 
-class Away(Local):
-    """Files whose addresses, away://..., mean nothing to this machine; it counts what is asked of it."""
 
-    root: ClassVar[Path]
+class Asked(io.BytesIO):
+    """An open file; `note` is told of each read."""
+
+    def __init__(self, data: bytes, note: Any) -> None:
+        super().__init__(data)
+        self._note = note
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        data = super().read(size)
+        self._note(len(data))
+        return data
+
+
+class Memory(Place):
+    """Files in a dictionary by their whole address; it counts what is asked of it, and the longest read of each."""
+
+    files: ClassVar[dict[str, bytes]] = {}
     asked: ClassVar[Counter[str]] = Counter()
+    longest: ClassVar[Counter[str]] = Counter()
 
     def __init__(self, path: str) -> None:
-        self.address = path
-        super().__init__(os.path.join(self.root, path.removeprefix("away:").lstrip("/")))
+        assert path.startswith(SCHEME), path
+        self.path = path
+
+    def _data(self) -> bytes:
+        if self.path not in self.files:
+            raise FileNotFoundError(2, "No such key", self.path)
+        return self.files[self.path]
+
+    def exists(self) -> bool:
+        return self.is_file() or self.is_folder()
+
+    def is_file(self, *, links: bool = True) -> bool:
+        return self.path in self.files
+
+    def is_folder(self) -> bool:
+        return any(key.startswith(f"{self.path}/") for key in self.files)
+
+    def is_link(self) -> bool:
+        return False
 
     def real(self) -> str:
-        return self.address
+        return self.path
 
     def size(self) -> int:
         self.asked["size"] += 1
-        return super().size()
+        return len(self._data())
 
     @classmethod
     def sizes(cls, paths: Iterable[str]) -> Iterator[int]:
         cls.asked["sizes"] += 1
-        return Local.sizes(cls(path).path for path in paths)
+        return (len(cls(path)._data()) for path in paths)
+
+    def stamp(self) -> tuple[int, int]:
+        return len(self._data()), 0
+
+    def names(self) -> list[str]:
+        return sorted({key.removeprefix(f"{self.path}/").split("/")[0] for key in self.files if self.path in key})
 
     def walk(self, *, links: bool) -> Iterator[tuple[str, list[str]]]:
-        for here, names in super().walk(links=links):
-            yield "away://" + os.path.relpath(here, self.root), names
+        for folder in sorted({key.rpartition("/")[0] for key in self.files if key.startswith(f"{self.path}/")}):
+            yield folder, sorted(key.rpartition("/")[2] for key in self.files if key.rpartition("/")[0] == folder)
 
     def matching(self) -> list[str]:
-        return ["away://" + os.path.relpath(name, self.root) for name in super().matching()]
+        return sorted(key for key in self.files if fnmatch.fnmatch(key, self.path))
+
+    def open(self, *, buffered: bool = True) -> IO[bytes]:
+        return Asked(self._data(), self._note)
+
+    def _note(self, size: int) -> None:
+        self.longest[self.path] = max(self.longest[self.path], size)
+
+    @classmethod
+    def fetch(cls, ranges: Iterable[Range]) -> Iterator[bytes]:
+        wanted = list(ranges)
+        cls.asked["fetch"] += 1
+        cls.asked["ranges"] += len(wanted)
+        return super().fetch(wanted)
 
 
 @pytest.fixture
-def away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that is reached by away:// alone: raw text, and a store made of it."""
-    monkeypatch.setitem(door.PLACES, "away", Away)
-    Away.root = root = tmp_path / "bucket"
-    Away.asked.clear()
+def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Raw text and a store made of it, here and under memory://."""
+    monkeypatch.setitem(door.PLACES, "memory", Memory)
     for i in range(8):
-        place = root / "raw" / f"{i}.jsonl"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text("".join(f'{{"id": "{i}-{j}", "text": "{f"text {i} {j} " * 20}"}}\n' for j in range(40)))
-    gm.prepare(recipe(root / "corpus", str(root / "raw")))
+        raw = tmp_path / "raw" / f"{i}.jsonl"
+        raw.parent.mkdir(exist_ok=True)
+        raw.write_text("".join(f'{{"id": "{i}-{j}", "text": "{f"text {i} {j} " * 20}"}}\n' for j in range(40)))
+    gm.prepare(recipe(tmp_path / "corpus", str(tmp_path / "raw")))
+    return upload(tmp_path)
+
+
+@pytest.fixture(params=["none", "zstd"])
+def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_store: Any, request: pytest.FixtureRequest) -> Path:
+    """A store of several shards, each of several frames, plain or compressed, here and under memory://."""
+    monkeypatch.setitem(door.PLACES, "memory", Memory)
+    documents = [[(7 * i + j) % 1000 for j in range(3000)] for i in range(150)]
+    make_store(tmp_path / "corpus", documents, tokens_per_shard=2 * FRAME_TOKENS + 500, compression=request.param)
+    return upload(tmp_path)
+
+
+def upload(root: Path) -> Path:
+    found = {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    Memory.files = {f"{SCHEME}{name}": data for name, data in found.items() if "/." not in name}
+    Memory.asked.clear()
+    Memory.longest.clear()
     return root
 
 
@@ -66,36 +138,82 @@ def recipe(out: Path, raw: str, **options: Any) -> gm.Recipe:
     return gm.Recipe(str(out), [{"name": "web", "paths": [raw]}], tokenizer="byte", store=store, **options)  # type: ignore[list-item]
 
 
-def test_a_store_elsewhere_is_opened_and_serves_the_same_batches(away: Path) -> None:
-    here, there = gm.open(away / "corpus"), gm.open("away://corpus")
+def loader(store: gm.Store, cut: str = "chunk", **options: Any) -> gm.Loader:
+    plan = gm.Plan(store, seq_len=64, batch_size=8, seed=1, options=gm.PlanOptions(cut=cut))
+    return gm.Loader(plan, keys=("labels", "doc_ids"), **options)
+
+
+def tokens_read() -> list[str]:
+    return [path for path in Memory.longest if path.endswith((".bin", ".bin.zst"))]
+
+
+def test_a_store_elsewhere_is_opened_and_serves_the_same_batches(local: Path) -> None:
+    here, there = gm.open(local / "corpus"), gm.open("memory://corpus")
     assert there.fingerprint == here.fingerprint and there.num_shards > 10
     assert there.document(7).text == here.document(7).text and there.locate(["3-7"]) == here.locate(["3-7"])
-    loaders = [gm.Loader(gm.Plan(store, seq_len=64, batch_size=8, seed=1), keys=("labels", "doc_ids"))
-               for store in (here, there)]  # fmt: skip
+    mine, its = loader(here), loader(there)
     for step in (0, 5, 40):
-        mine, its = (loader.batch(step) for loader in loaders)
-        assert all(np.array_equal(mine[key], its[key]) for key in mine)
+        expected, found = mine.batch(step), its.batch(step)
+        assert all(np.array_equal(expected[key], found[key]) for key in expected)
 
 
-def test_opening_a_store_elsewhere_asks_for_all_sizes_at_once(away: Path) -> None:
-    gm.open("away://corpus/train")
-    assert Away.asked == {"sizes": 1}
+@pytest.mark.parametrize("cut", ["chunk", "window", "pad", "pack"])
+def test_tokens_elsewhere_are_leased_a_frame_at_a_time_and_batches_are_the_same(large: Path, cut: str) -> None:
+    here, there = (gm.open(path, index_dir=large / "index") for path in (large / "corpus", "memory://corpus"))
+    gm.index(here, seq_len=64)
+    mine, its = loader(here, cut), loader(there, cut, threads=2)
+    for _, expected, found in zip(range(150), mine, its, strict=False):
+        assert all(np.array_equal(expected[key], found[key]) for key in expected)
+    *read, _ = sorted(tokens_read())  # the last shard is shorter than a frame
+    assert len(read) == there.num_shards - 1 > 1
+    assert all(Memory.longest[path] <= min(2 * FRAME_TOKENS, len(Memory.files[path]) - 1) for path in read)
 
 
-def test_a_store_elsewhere_is_verified(away: Path) -> None:
-    assert verify(Path("away://corpus")).whole
-    shard = away / "corpus" / "train" / "shard-00001.bin"
-    shard.write_bytes(bytes(shard.stat().st_size))
-    assert any("shard-00001" in fault for fault in verify(Path("away://corpus")).faults)
+def test_the_frames_of_a_stack_are_asked_for_at_once(large: Path) -> None:
+    its = loader(gm.open("memory://corpus"), threads=0)
+    next(iter(its))
+    tables = 3 * len(tokens_read()) if any("zst" in path for path in Memory.longest) else 0
+    assert Memory.asked["fetch"] == 1 + tables and Memory.asked["ranges"] > 3 + tables
 
 
-@pytest.mark.parametrize("given", ["away://raw", "away://raw/*.jsonl", "away://raw/{0..7}.jsonl"])
-def test_sources_elsewhere_make_the_same_store(away: Path, tmp_path: Path, given: str) -> None:
-    made = gm.prepare(recipe(tmp_path / "out", given))
-    assert made.splits == gm.prepare(recipe(tmp_path / "again", str(away / "raw"))).splits
+def test_a_frame_that_came_damaged_is_named_each_time(large: Path) -> None:
+    path = next(path for path in Memory.files if "train/shard-00001.bin" in path)
+    whole = Memory.files[path]
+    Memory.files[path] = whole[:500] + bytes([whole[500] ^ 1]) + whole[501:]
+    its = loader(gm.open("memory://corpus"), threads=0)
+    for _ in range(2):
+        with pytest.raises(gm.StoreError, match=r"shard memory://corpus/train/shard-00001\.bin|Shard memory://corpus"):
+            list(its)
+    Memory.files[path] = whole
+    assert sum(1 for _ in its)
 
 
-def test_a_file_elsewhere_that_is_missing_is_named(away: Path) -> None:
-    (away / "corpus" / "train" / "shard-00002.bin").unlink()
+def test_opening_a_store_elsewhere_asks_for_all_sizes_at_once(local: Path) -> None:
+    gm.open("memory://corpus/train")
+    assert Memory.asked == {"sizes": 1} and not tokens_read()
+
+
+def test_a_store_elsewhere_is_verified(local: Path) -> None:
+    assert verify("memory://corpus").whole
+    shard = "memory://corpus/train/shard-00001.bin"
+    Memory.files[shard] = bytes(len(Memory.files[shard]))
+    assert any("shard-00001" in fault for fault in verify("memory://corpus").faults)
+
+
+@pytest.mark.parametrize("given", ["memory://raw", "memory://raw/*.jsonl", "memory://raw/{0..7}.jsonl"])
+def test_sources_elsewhere_make_the_same_store(local: Path, given: str) -> None:
+    made = gm.prepare(recipe(local / "out", given))
+    assert made.splits == gm.prepare(recipe(local / "again", str(local / "raw"))).splits
+
+
+def test_a_file_elsewhere_that_is_missing_is_named(local: Path) -> None:
+    del Memory.files["memory://corpus/train/shard-00002.bin"]
     with pytest.raises(gm.StoreError, match=r"shard-00002\.bin is missing"):
-        gm.open("away://corpus")
+        gm.open("memory://corpus")
+
+
+def test_a_plan_elsewhere_finds_its_store_beside_it(local: Path) -> None:
+    plan = gm.Plan(gm.open("memory://corpus"), seq_len=64, batch_size=8)
+    for place in ("memory://corpus/train", "train"):
+        Memory.files["memory://corpus/plan.json"] = plan.to_json().replace("memory://corpus/train", place).encode()
+        assert gm.load_plan("memory://corpus/plan.json").fingerprint == plan.fingerprint

@@ -22,9 +22,9 @@ from gristmill.store.export import FORMATS, export_store
 from gristmill.store.format import FRAME_TOKENS
 from gristmill.store.frames import Frames
 from gristmill.store.manifest import load_manifest
-from gristmill.store.maps import Maps
 from gristmill.store.opening import open_store
 from gristmill.store.reader import Store
+from gristmill.store.table import ShardTable
 from gristmill.store.verify import verify
 from gristmill.store.writer import SplitWriter
 
@@ -229,14 +229,14 @@ def test_compressed_stores_join_with_each_other_and_with_plain_ones(
 # The cache.
 
 
-def frames_of(store: Store, limit: int) -> tuple[Maps, Frames]:
-    maps = Maps(store.num_shards, store.files.path, lambda i: None)
-    maps.ensure(np.arange(store.num_shards))
-    return maps, Frames(maps, store.files.tokens, np.full(store.num_shards, 2), limit)
+def frames_of(store: Store, limit: int) -> Frames:
+    table = ShardTable([store])
+    table.bins.ensure(np.arange(store.num_shards))
+    return Frames(table, limit)
 
 
 def test_the_cache_keeps_to_its_bound_and_lets_the_longest_unused_go(stores: tuple[Store, Store]) -> None:
-    _, frames = frames_of(stores[1], limit=2 * FRAME_TOKENS * 2)
+    frames = frames_of(stores[1], limit=2 * FRAME_TOKENS * 2)
     for frame in (0, 1, 0, 2):
         with frames.leased(np.array([0]), np.array([frame])):
             pass
@@ -246,7 +246,7 @@ def test_the_cache_keeps_to_its_bound_and_lets_the_longest_unused_go(stores: tup
 
 def test_what_is_leased_stays_even_beyond_the_bound(stores: tuple[Store, Store]) -> None:
     plain, packed = stores
-    _, frames = frames_of(packed, limit=1)
+    frames = frames_of(packed, limit=1)
     with frames.leased(np.array([0, 0, 0]), np.array([0, 1, 2])) as addresses:
         with frames.leased(np.array([1, 1]), np.array([0, 1])):
             assert frames.held_bytes == 5 * FRAME_TOKENS * 2
@@ -259,7 +259,7 @@ def test_what_is_leased_stays_even_beyond_the_bound(stores: tuple[Store, Store])
 
 def test_a_damaged_frame_leaves_no_lease_behind(damaged: Path) -> None:
     flip(damaged / "train/shard-00000.bin.zst", 1000)
-    _, frames = frames_of(open_store(damaged), limit=1 << 20)
+    frames = frames_of(open_store(damaged), limit=1 << 20)
     with pytest.raises(StoreError), frames.leased(np.array([0, 0]), np.array([1, 0])):
         pass
     assert not frames._leased
@@ -267,7 +267,7 @@ def test_a_damaged_frame_leaves_no_lease_behind(damaged: Path) -> None:
 
 def test_many_threads_read_the_same_tokens_from_a_small_cache(stores: tuple[Store, Store]) -> None:
     plain, packed = stores
-    _, frames = frames_of(packed, limit=3 * FRAME_TOKENS * 2)
+    frames = frames_of(packed, limit=3 * FRAME_TOKENS * 2)
     wrong: list[int] = []
 
     def read(seed: int) -> None:
@@ -298,7 +298,7 @@ def test_a_store_is_read_in_a_forked_child_and_after_pickling(stores: tuple[Stor
 
 
 def test_a_lease_from_before_a_fork_is_given_back_in_the_child_without_harm(stores: tuple[Store, Store]) -> None:
-    _, frames = frames_of(stores[1], limit=1 << 20)
+    frames = frames_of(stores[1], limit=1 << 20)
     lease = frames.leased(np.array([0]), np.array([0]))
     lease.__enter__()
     child = os.fork()

@@ -5,13 +5,13 @@ import os
 import numpy as np
 import pytest
 
-from gristmill.store.table import Table
+from gristmill.store.table import ShardTable
 from gristmill.testing import random_documents, tiny_store
 
 
 @pytest.fixture
 def table(tmp_path):
-    return Table([tiny_store(tmp_path, random_documents(5000), shards=3)])
+    return ShardTable([tiny_store(tmp_path, random_documents(5000), shards=3)])
 
 
 def announced(table, monkeypatch):

@@ -13,7 +13,7 @@ import pytest
 import gristmill as gm
 from gristmill.core.errors import StoreError
 from gristmill.store.blocks import BLOCK
-from gristmill.store.table import Table
+from gristmill.store.table import ShardTable
 from gristmill.testing import tiny_store
 
 Make = Callable[..., Path]
@@ -59,7 +59,7 @@ def test_the_same_holds_for_threads_and_for_every_cut(root: Path) -> None:
 
 
 def test_a_block_is_checked_once(root: Path) -> None:
-    table = Table([gm.open(root)])
+    table = ShardTable([gm.open(root)])
     piece = np.array([100]), np.array([500])
     with table.tokens(table.shards_of(*piece), *piece):
         pass
@@ -76,7 +76,7 @@ def test_a_piece_over_several_shards_is_checked_in_all_of_them(root: Path) -> No
     flip(root / "train/shard-00002.bin", 4)
     store = gm.open(root)
     piece = np.array([store.tokens_in(1) - 5]), np.array([store.tokens_in(2) - store.tokens_in(1) + 10])
-    table = Table([store])
+    table = ShardTable([store])
     with pytest.raises(StoreError, match=r"shard-00002\.bin"), table.tokens(table.shards_of(*piece), *piece):
         pass
 
@@ -87,11 +87,11 @@ def test_the_short_last_block_of_a_shard_is_checked_too(tmp_path: Path, make_sto
     root = make_store(tmp_path / "s", [[1] * (size // 2 - 1)], tokens_per_shard=10**6)
     assert (root / "train/shard-00000.bin").stat().st_size == size
     piece = np.array([0]), np.array([size // 2])
-    table = Table([gm.open(root)])
+    table = ShardTable([gm.open(root)])
     with table.tokens(table.shards_of(*piece), *piece):
         pass
     flip(root / "train/shard-00000.bin", size - 1)
-    table = Table([gm.open(root)])
+    table = ShardTable([gm.open(root)])
     with pytest.raises(StoreError, match="block 3"), table.tokens(table.shards_of(*piece), *piece):
         pass
 

@@ -21,13 +21,13 @@ from gristmill.order.phases import Segment
 from gristmill.order.plan import Plan
 from gristmill.store.format import FRAME_TOKENS
 from gristmill.store.maps import MAX_MAPS
-from gristmill.store.table import Table
+from gristmill.store.table import ShardTable
 
 _NEED_DOCUMENTS = ("doc_ids", "position_ids", "cu_seqlens")
 # Each row may touch two shards, far under the maps a process may have.
 _MAPPED_ROWS = 4096
 # A row of random tokens costs a frame (128 KiB of uint16): two threads fill the cache of 64 MiB.
-_DECOMPRESSED_ROWS = 256
+_FRAMED_ROWS = 256
 # What batches of one stack share, so that calls become few: half of it costs 64 x 2,048 ids 5 %, twice of it 10 %.
 _STACK_BYTES = 4 << 20
 
@@ -117,7 +117,7 @@ class Assembler:
         wanted = [key for key in DTYPES if key == "input_ids" or key in keys or (key == "loss_mask" and masked)]
         self._looks_up = not self._by_piece and any(key in _NEED_DOCUMENTS for key in keys)
         stores: Any = [source.store for source in plan.sources]
-        self._table = Table(stores, documents=self._by_piece or self._looks_up, max_maps=max_maps)
+        self._table = ShardTable(stores, documents=self._by_piece or self._looks_up, max_maps=max_maps)
         self._eos = self._one_eos(masked)
         self.filler = Filler(
             wanted, eos=self._eos, by_piece=self._by_piece, max_docs=max_docs, buffer_bytes=buffer_bytes
@@ -144,10 +144,10 @@ class Assembler:
         return np.asarray(np.minimum(-(-longest // self._multiple) * self._multiple, segment.seq_len))
 
     def group_rows(self, seq_len: int) -> int:
-        """Rows whose order and places are found at once, which decides what is mapped or decompressed at one time."""
-        if not self._table.compressed.any():
+        """Rows whose order and places are found at once, which decides what is mapped or framed at one time."""
+        if not self._table.framed.any():
             return _MAPPED_ROWS
-        return max(_DECOMPRESSED_ROWS // (1 + seq_len // FRAME_TOKENS), 1)
+        return max(_FRAMED_ROWS // (1 + seq_len // FRAME_TOKENS), 1)
 
     def build(self, group: Group) -> Iterator[tuple[Batch, Tally]]:
         """For each step of a group its batch, and what was padded, cut or merged in it."""

@@ -10,12 +10,12 @@ from gristmill.loader.pieces import Pieces
 from gristmill.order.cut import DocumentCut, StreamCut, window_spans
 from gristmill.order.phases import Segment
 from gristmill.order.plan import Plan
-from gristmill.store.table import Table
+from gristmill.store.table import ShardTable
 
 _NONE = np.empty(0, dtype=np.int64)
 
 
-def find_pieces(plan: Plan, table: Table, segment: Segment, samples: Ints) -> Pieces:
+def find_pieces(plan: Plan, table: ShardTable, segment: Segment, samples: Ints) -> Pieces:
     """The pieces of samples, row by row."""
     cut = plan.sources[0].cut
     if isinstance(cut, StreamCut):
@@ -23,7 +23,7 @@ def find_pieces(plan: Plan, table: Table, segment: Segment, samples: Ints) -> Pi
     return _windows(plan, table, samples, segment.seq_len)
 
 
-def _stretches(plan: Plan, table: Table, segment: Segment, samples: Ints, first: Ints) -> Pieces:
+def _stretches(plan: Plan, table: ShardTable, segment: Segment, samples: Ints, first: Ints) -> Pieces:
     """One stretch of the stream a row, from `first` on."""
     # A store that grew since the plan was made must not lend its new tokens as labels.
     pinned = zip(plan.sources, segment.lanes, strict=True)
@@ -34,7 +34,7 @@ def _stretches(plan: Plan, table: Table, segment: Segment, samples: Ints, first:
     return Pieces(rows, zeros, table.bases[samples[:, 0]] + first, lengths, follows, zeros)
 
 
-def _windows(plan: Plan, table: Table, samples: Ints, seq_len: int) -> Pieces:
+def _windows(plan: Plan, table: ShardTable, samples: Ints, seq_len: int) -> Pieces:
     """Documents or windows of them side by side; an empty one, which foreign files may have, is no piece."""
     rows, documents, windows = _documents(plan, table, samples, seq_len)
     first, end = _spans(table, documents)
@@ -51,7 +51,7 @@ def _windows(plan: Plan, table: Table, samples: Ints, seq_len: int) -> Pieces:
     return Pieces(rows, columns, first + start, lengths, follows, np.zeros_like(rows))
 
 
-def _documents(plan: Plan, table: Table, samples: Ints, seq_len: int) -> tuple[Ints, Ints, Ints]:
+def _documents(plan: Plan, table: ShardTable, samples: Ints, seq_len: int) -> tuple[Ints, Ints, Ints]:
     """Row, document and window of each piece, as the cut of each source places them, in row order."""
     cuts = [source.cut for source in plan.sources if isinstance(source.cut, DocumentCut)]
     parts = [(_NONE, _NONE, _NONE)]  # a rank may have no row of a short last batch
@@ -66,7 +66,7 @@ def _documents(plan: Plan, table: Table, samples: Ints, seq_len: int) -> tuple[I
     return rows[by_row], documents[by_row], windows[by_row]
 
 
-def _spans(table: Table, documents: Ints) -> tuple[Ints, Ints]:
+def _spans(table: ShardTable, documents: Ints) -> tuple[Ints, Ints]:
     """The first token of documents and the one after the last, both counted through the whole table."""
     from gristmill.store.kernels import document_spans
 

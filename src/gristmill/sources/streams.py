@@ -76,7 +76,7 @@ class Stream:
         try:
             self._check_magic()
             self._source = self._unpacked(start)
-            self._begin, self._size = self._file.tell(), os.fstat(self._file.fileno()).st_size
+            self._begin, self._size = self._file.tell(), place_at(file.path).size()
         except BaseException:
             self._file.close()
             raise

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gristmill.core.arguments import PathLike
-from gristmill.core.arrays import Ints
+from gristmill.core.arrays import Ints, Mask
 from gristmill.core.errors import StoreError
 from gristmill.core.hashing import hash64
 from gristmill.places.base import Range
-from gristmill.places.door import fetch, place_at, sizes
+from gristmill.places.door import fetch, kind_of, place_at, sizes
 from gristmill.store.format import beside
 
 # A foreign file is known by its size and 64 fixed blocks of 4 KiB: reading it all would cost hours at a terabyte.
@@ -81,6 +81,12 @@ class Files:
     def size(self, i: int, itemsize: int) -> int:
         """The bytes that shard i's file must have."""
         return int(self.compressed[i]) or int(self.header[i]) + int(self.tokens[i]) * itemsize
+
+    def fetched(self) -> Mask:
+        """Which shards lie where a file cannot be mapped without being copied."""
+        if ":" not in self.root and b":" not in self.names.tobytes():
+            return np.zeros(len(self), dtype=np.bool_)
+        return np.array([not kind_of(self.path(i)).maps for i in range(len(self))], dtype=np.bool_)
 
     def check_sizes(self, itemsize: int) -> None:
         """Name the first shard that is missing or of the wrong size."""

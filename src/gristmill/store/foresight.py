@@ -16,7 +16,7 @@ from gristmill.core.arrays import Ints
 from gristmill.places.memory import advise, resident
 
 if TYPE_CHECKING:
-    from gristmill.store.table import Table
+    from gristmill.store.table import ShardTable
 
 _LOOK_AT = 16
 
@@ -24,7 +24,7 @@ _LOOK_AT = 16
 class Foresight:
     """Announces pieces of mapped shards if some of them would have to be fetched from the disk."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: ShardTable) -> None:
         self._table = table
         self._faults = 0
 

@@ -3,7 +3,7 @@
 A map needs no descriptor once it is made, so 10,000 shards cost address space only; Python's own mmap keeps one
 descriptor each and would meet the usual limit of 1,024. A miss costs about 14 microseconds (open, fstat, mmap,
 close). Beyond the bound (16,384 maps; Linux allows 65,530 a process) the longest unused ones are unmapped, never one
-that a reader has leased.
+that a reader has leased. What lies where a map would be a whole copy is not mapped: parts of it are fetched.
 """
 
 from __future__ import annotations
@@ -12,19 +12,21 @@ import contextlib
 import errno
 import mmap
 import weakref
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from gristmill.core.arrays import Bytes, Ints, Mask
 from gristmill.core.errors import StoreError
 from gristmill.core.locks import Lock
-from gristmill.places.door import place_at
+from gristmill.places.base import Range
+from gristmill.places.door import fetch, place_at
 from gristmill.places.memory import advise, unmap, view
 from gristmill.store.files import unreadable
 
 MAX_MAPS = 16_384
+# Of files that are copied to be mapped: indices and sums of shards that are not on this machine, at most some MB each.
+MAX_COPIES = 256
 # The file is there, but the process has no room for its map, or it is no file.
 _UNMAPPABLE = (errno.ENOMEM, errno.ENODEV)
 
@@ -33,7 +35,8 @@ class Maps:
     """The maps of `count` files, made when first leased: `addresses[i]` is 0 until file i is mapped.
 
     `path(i)` names file i, `size(i)` says how many bytes it must have (None: any), `check(i, bytes)` refuses what may
-    not be read. With `random` a page fault reads its own page only, not the megabytes around it.
+    not be read. With `random` a page fault reads its own page only, not the megabytes around it. Of `fetched` files
+    only `parts` are read.
     """
 
     def __init__(
@@ -43,9 +46,11 @@ class Maps:
         size: Callable[[int], int | None],
         bound: int = MAX_MAPS,
         random: bool = False,
-        check: Callable[[int, npt.NDArray[Any]], object] = lambda file, data: None,
+        check: Callable[[int, Bytes], object] = lambda file, data: None,
+        fetched: Mask | None = None,
     ) -> None:
         self.addresses = np.zeros(count, dtype=np.int64)
+        self.fetched = np.zeros(count, dtype=np.bool_) if fetched is None else fetched
         self._sizes = np.zeros(count, dtype=np.int64)
         self._leases = np.zeros(count, dtype=np.int32)
         self._used = np.zeros(count, dtype=np.int64)
@@ -56,7 +61,7 @@ class Maps:
         self._close = weakref.finalize(self, _unmap_all, self.addresses, self._sizes)
 
     @contextlib.contextmanager
-    def leased(self, files: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
+    def leased(self, files: Ints) -> Iterator[Ints]:
         """Map `files` and keep them mapped for the length of the block; yields the table of all addresses."""
         if not self.evicts:
             self.ensure(files)
@@ -76,18 +81,33 @@ class Maps:
                 if self._open > self._bound:
                     self._evict()
 
-    def bytes_of(self, file: int) -> npt.NDArray[np.uint8]:
+    def bytes_of(self, file: int) -> Bytes:
         """All bytes of a mapped file."""
-        whole: npt.NDArray[Any] = view(int(self.addresses[file]), "u1", int(self._sizes[file]))
-        return whole
+        return view(int(self.addresses[file]), "u1", int(self._sizes[file]))
 
-    def ensure(self, files: npt.NDArray[np.int64]) -> None:
+    def size(self, file: int) -> int:
+        """The bytes of a file, mapped or not."""
+        return int(self._sizes[file]) or self._size(file) or 0
+
+    def parts(self, ranges: Sequence[tuple[int, int, int]]) -> Iterator[Bytes]:
+        """Bytes [start, end) of each (file, start, end): where they are mapped, or as they are fetched.
+
+        Whatever is slow to come, a disk or a network, is asked for all of them before the first is given.
+        """
+        mapped = [self.bytes_of(file)[start:end] for file, start, end in ranges if not self.fetched[file]]
+        for part in mapped:
+            advise(part.ctypes.data, len(part), mmap.MADV_WILLNEED)
+        away = [(self.path(file), start, end - start) for file, start, end in ranges if self.fetched[file]]
+        here, there = iter(mapped), _fetched([Range(*each) for each in away])
+        return (next(there if self.fetched[file] else here) for file, _, _ in ranges)
+
+    def ensure(self, files: Ints) -> None:
         """Map what is not mapped yet."""
         missing = files[self.addresses[files] == 0]
         if not len(missing):
             return
         with self._lock:
-            for file in np.unique(missing):
+            for file in np.unique(missing[~self.fetched[missing]]):
                 if self.addresses[file] == 0:
                     self._map(int(file))
 
@@ -138,7 +158,19 @@ def _mapped(path: str) -> tuple[int, int]:
         raise unreadable(path, error) from error
 
 
-def _unmap_all(addresses: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]) -> None:
+def _fetched(ranges: Sequence[Range]) -> Iterator[Bytes]:
+    parts = fetch(ranges)
+    for path, start, size in ranges:
+        try:
+            data = next(parts)
+        except OSError as error:
+            raise unreadable(path, error) from error
+        if len(data) != size:
+            raise StoreError(f"{path} ends before byte {start + size:,}: it was cut off or replaced.")
+        yield np.frombuffer(data, np.uint8)
+
+
+def _unmap_all(addresses: Ints, sizes: Ints) -> None:
     for file in np.flatnonzero(addresses):
         unmap(int(addresses[file]), int(sizes[file]))
     addresses[:] = sizes[:] = 0

@@ -33,8 +33,7 @@ from gristmill.store.files import Files, sampled_checksum
 from gristmill.store.idx import Idx, read_header
 from gristmill.store.index import PackIndex, open_pack_index
 from gristmill.store.kept_tokenizer import as_ids, encode, load_kept
-from gristmill.store.maps import Maps
-from gristmill.store.table import offsets
+from gristmill.store.table import ShardTable, offsets
 
 if TYPE_CHECKING:
     from gristmill.store.frames import Frames
@@ -203,34 +202,31 @@ class Store:
             return self._summed[1]
 
     def shard_tokens(self, shard: int, start: int = 0, stop: int | None = None) -> npt.NDArray[np.generic]:
-        """Tokens [start, stop) of one shard: memory-mapped, or a copy where the shard is compressed."""
+        """Tokens [start, stop) of one shard: memory-mapped, or a copy where it cannot be."""
         wanted = range(int(self.files.tokens[shard]))[start:stop]
         if not wanted:
             return np.empty(0, self.dtype)
         if self.files.compressed[shard]:
             return self._decompressed(shard, wanted)
         path, header, itemsize = self.files.path(shard), int(self.files.header[shard]), self.dtype.itemsize
+        first, end, place = header + wanted.start * itemsize, header + wanted.stop * itemsize, place_at(path)
         with _readable(path):
-            data = place_at(path).view()[header + wanted.start * itemsize : header + wanted.stop * itemsize]
+            data = place.view()[first:end] if place.maps else np.frombuffer(place.read(first, end - first), np.uint8)
             if len(data) < len(wanted) * itemsize:
                 raise OSError("it was cut off")
         return data.view(self.dtype)
 
     def _decompressed(self, shard: int, wanted: range) -> npt.NDArray[np.generic]:
-        maps, frames = self._frames
         out = np.empty(len(wanted), self.dtype)
-        with maps.leased(np.array([shard])):
-            frames.read(shard, wanted.start, wanted.stop, out)
+        self._frames.read(shard, wanted.start, wanted.stop, out)
         return out
 
     @functools.cached_property
-    def _frames(self) -> tuple[Maps, Frames]:
-        """The maps of compressed shards and what is decompressed of them."""
+    def _frames(self) -> Frames:
+        """What is decompressed of the shards."""
         from gristmill.store.frames import Frames
 
-        itemsize = self.dtype.itemsize
-        maps = Maps(self.num_shards, self.files.path, lambda i: self.files.size(i, itemsize))
-        return maps, Frames(maps, self.files.tokens, np.full(self.num_shards, itemsize))
+        return Frames(ShardTable([self]))
 
     # Documents.
 

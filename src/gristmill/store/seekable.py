@@ -11,7 +11,7 @@ Level 3: on 12 MB of GPT-2 tokens of prose and reference text level 1 made 1.75 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 import numpy as np
@@ -72,10 +72,10 @@ class SeekableWriter:
         return sum(packed for packed, _ in self._sizes) + len(table)
 
 
-def frame_offsets(data: npt.NDArray[np.uint8], tokens: int, itemsize: int, name: str) -> Ints:
-    """Where the frames of a whole file begin, and where the last one ends; the table must fit file and tokens."""
+def frame_offsets(read: Callable[[int, int], bytes], size: int, tokens: int, itemsize: int, name: str) -> Ints:
+    """Where the frames of a file begin, and where the last one ends; the table must fit file and tokens."""
     count = -(-tokens // FRAME_TOKENS)
-    table = read_seek_table(lambda at, size: data[at : at + size].tobytes(), len(data))
+    table = read_seek_table(read, size)
     if table is None or table.descriptor or len(table.starts) != count + 1:
         raise StoreError(f"{name} does not end with the seek table of {count:,} frames: {_REMEDY}")
     ends = np.minimum(np.arange(count + 1) * FRAME_TOKENS, tokens) * itemsize

@@ -12,7 +12,7 @@ from gristmill.core.arrays import Bytes, Ints
 from gristmill.core.errors import StoreError
 from gristmill.store.foresight import Foresight
 from gristmill.store.idx import check_idx
-from gristmill.store.maps import MAX_MAPS, Maps
+from gristmill.store.maps import MAX_COPIES, MAX_MAPS, Maps
 
 if TYPE_CHECKING:
     from gristmill.store.extents import Extents
@@ -25,7 +25,7 @@ def offsets(counts: Ints) -> Ints:
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts, dtype=np.int64)])
 
 
-class Table:
+class ShardTable:
     """The shards of `stores` end to end: store k's token p is at bases[k] + p, its document d at doc_bases[k] + d."""
 
     def __init__(self, stores: Sequence[Store], *, documents: bool = False, max_maps: int = MAX_MAPS) -> None:
@@ -36,19 +36,22 @@ class Table:
         self.headers = np.concatenate([store.files.header for store in stores])
         sizes = np.array([store.dtype.itemsize for store in stores], dtype=np.int64)
         self.itemsizes = np.repeat(sizes, shards)
+        self.sizes = np.diff(self.starts) * self.itemsizes  # bytes of tokens, as they are before compression
         self.bases = self.starts[self._first]
-        self.bins = Maps(len(self.headers), self._bin_path, self._bin_size, max_maps, random=True)
+        fetched = np.concatenate([store.files.fetched() for store in stores])
+        self.bins = Maps(len(fetched), self._bin_path, self._bin_size, max_maps, random=True, fetched=fetched)
         self.compressed = np.concatenate([store.files.compressed for store in stores]) > 0
-        self._extents = self._make_extents() if self.compressed.any() else None
+        self.framed = self.compressed | fetched
+        self._extents = self._make_extents() if self.framed.any() else None
         self._trust = self._make_trust()
         self._foresight = Foresight(self)
         if documents:
-            self._add_documents(max_maps)
+            self._add_documents(MAX_COPIES if fetched.any() else max_maps)
 
     def _make_extents(self) -> Extents:
         from gristmill.store.extents import Extents
 
-        return Extents(self, self.compressed)
+        return Extents(self)
 
     def _make_trust(self) -> Trust | None:
         from gristmill.store.trust import Trust
@@ -90,6 +93,11 @@ class Table:
         store, local = self._shard(i)
         return store.idx_path(local)
 
+    def check_fetched(self, shard: int, token: int, data: Bytes) -> None:
+        """Compare the bytes of a shard's tokens from `token` on, which have just come, with their sums."""
+        if self._trust is not None:
+            self._trust.check_fetched(shard, token * int(self.itemsizes[shard]), data)
+
     def shards_of(self, positions: Ints, lengths: Ints) -> Ints:
         """The shards that pieces [positions, + lengths) touch, each once."""
         first = np.searchsorted(self.starts, positions, side="right") - 1
@@ -105,11 +113,11 @@ class Table:
     def addresses_of(self, positions: Ints, lengths: Ints) -> tuple[Ints, Ints]:
         """Where pieces lie in mapped memory, and their sizes in bytes; only the first shard of each counts.
 
-        Pieces of compressed shards are left out: their frames are asked for when they are decompressed.
+        Pieces of framed shards are left out: their frames are asked for when they are leased.
         """
         shard = np.searchsorted(self.starts, positions, side="right") - 1
         if self._extents is not None:
-            plain = ~self.compressed[shard]
+            plain = ~self.framed[shard]
             shard, positions, lengths = shard[plain], positions[plain], lengths[plain]
         inside = positions - self.starts[shard]
         count = np.minimum(lengths, self.starts[shard + 1] - positions)
@@ -129,7 +137,7 @@ class Table:
         """A shard table of the kernels for pieces [positions, + lengths), which touch `shards`: these are mapped.
 
         What the pieces touch for the first time is compared with its sums, where there are any.
-        Where shards are compressed, the frames that the pieces touch are decompressed and stand in their place.
+        Where shards are compressed or not on this machine, the frames that the pieces touch stand in their place.
         """
         if self._extents is not None or self.bins.evicts:
             return self._leased(shards, positions, lengths)

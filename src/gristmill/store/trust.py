@@ -2,40 +2,38 @@
 
 A block is 4 KiB, one bit here (a trillion tokens of uint16 are 61 MB of bits, which take up no memory before they are
 written). A first touch costs about 0.6 microseconds a block from memory, and reads no page of the tokens that is not
-wanted anyway; after that a group of batches is looked up in one compiled pass. Foreign files have no sums, compressed
-ones those of their frames: both are left alone.
+wanted anyway; after that a group of batches is looked up in one compiled pass. What is fetched is checked as it comes,
+each time. Foreign files have no sums, compressed ones those of their frames: both are left alone.
 """
 
 from __future__ import annotations
 
-import mmap
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import xxhash
 
-from gristmill.core.arrays import Bytes, Ints
+from gristmill.core.arrays import Bytes, Ints, Mask
 from gristmill.core.errors import StoreError
 from gristmill.core.locks import Lock
-from gristmill.places.memory import advise, resident, view
+from gristmill.places.memory import view
 from gristmill.store.blocks import BLOCK, BLOCKS_SUFFIX, check_blocks
-from gristmill.store.maps import Maps
+from gristmill.store.maps import MAX_COPIES, Maps
 
 if TYPE_CHECKING:
-    from gristmill.store.table import Table
+    from gristmill.store.table import ShardTable
 
 # A map of 400 KB a shard of 100 million tokens; one that is made again costs 50 microseconds.
 _MAX_MAPS = 4096
-_LOOK_AT = 16
 
 
 class Trust:
     """The blocks of a table's plain shards that have sums. Safe to call from many threads."""
 
-    def __init__(self, table: Table, summed: npt.NDArray[np.bool_]) -> None:
+    def __init__(self, table: ShardTable, summed: Mask) -> None:
         """`summed` says which shards have sums; the tokens of any other are one block that is never checked."""
-        self._table = table
+        self._table, self._summed = table, summed
+        summed = summed & ~table.bins.fetched
         tokens = np.diff(table.starts)
         self._shifts = np.where(summed, np.log2(BLOCK // table.itemsizes).astype(np.int64), 62)
         counts = np.where(summed, -(-tokens // (BLOCK // table.itemsizes)), 1)
@@ -44,7 +42,8 @@ class Trust:
         self._sums_at = np.zeros(len(tokens), dtype=np.int64)
         self._lock = Lock()
         self._mark(self._firsts[:-1][~summed])
-        self._sums = Maps(len(tokens), self._path, lambda shard: None, _MAX_MAPS, check=self._check_sums)
+        bound = MAX_COPIES if table.bins.fetched.any() else _MAX_MAPS
+        self._sums = Maps(len(tokens), self._path, lambda shard: None, bound, check=self._check_sums)
 
     def _path(self, shard: int) -> str:
         return self._table.sibling(shard, BLOCKS_SUFFIX)
@@ -52,7 +51,7 @@ class Trust:
     def _check_sums(self, shard: int, data: Bytes) -> None:
         """Refuse what may not be trusted; note where the sums of a good file begin."""
         sums = check_blocks(data, self._table.blocks_checksum(shard), self._path(shard))
-        if len(sums) != self._firsts[shard + 1] - self._firsts[shard]:
+        if len(sums) != -(-self._table.sizes[shard] // BLOCK):
             raise StoreError(f"{self._path(shard)} does not hold the sums of its tokens: restore it.")
         self._sums_at[shard] = len(data) - sums.nbytes
 
@@ -71,17 +70,22 @@ class Trust:
         self._check_blocks(blocks)
         self._mark(blocks)
 
+    def check_fetched(self, shard: int, at: int, data: Bytes) -> None:
+        """Check bytes of a shard, from its byte `at` on, that have just come: whole blocks, or its end."""
+        if self._summed[shard]:
+            places = np.arange(at // BLOCK, -(-(at + len(data)) // BLOCK))
+            self._compare(np.full_like(places, shard), places, data.ctypes.data + places * BLOCK - at)
+
     def _check_blocks(self, blocks: Ints) -> None:
-        """Compare the sums of blocks; where some are not in memory, all are asked for before the first is read."""
-        table = self._table
+        """Compare the sums of blocks of mapped shards."""
         shards = np.searchsorted(self._firsts, blocks, side="right") - 1
         places = blocks - self._firsts[shards]
-        sizes = (table.starts[shards + 1] - table.starts[shards]) * table.itemsizes[shards]
-        lengths = np.minimum(sizes - places * BLOCK, BLOCK)
-        addresses = table.bins.addresses[shards] + places * BLOCK
-        if not all(resident(address) for address in addresses[:: max(len(addresses) // _LOOK_AT, 1)].tolist()):
-            for address, length in zip(addresses.tolist(), lengths.tolist(), strict=True):
-                advise(address, length, mmap.MADV_WILLNEED)
+        self._compare(shards, places, self._table.bins.addresses[shards] + places * BLOCK)
+
+    def _compare(self, shards: Ints, places: Ints, addresses: Ints) -> None:
+        """Compare blocks in memory with the sums of block places[i] of shard shards[i]."""
+        table = self._table
+        lengths = np.minimum(table.sizes[shards] - places * BLOCK, BLOCK)
         with self._sums.leased(shards) as sums:
             damaged = _first_damaged(addresses, lengths, sums[shards] + self._sums_at[shards] + 8 * places)
         if damaged >= 0:
