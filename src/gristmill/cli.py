@@ -10,32 +10,10 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 
-from gristmill.cli_commands import (
-    add_dropped,
-    add_export,
-    add_import,
-    add_index,
-    add_init,
-    add_inspect,
-    add_join,
-    add_prepare,
-    add_train_tokenizer,
-    add_verify,
-)
-from gristmill.cli_options import (
-    WHEN_STOPPED,
-    Commands,
-    Parser,
-    answer,
-    command,
-    foreign_options,
-    number,
-    option_name,
-    progress_bar,
-)
+from gristmill.cli_commands import add_commands
+from gristmill.cli_options import WHEN_STOPPED, Parser, option_name
 from gristmill.core.ending import Ending, leave
 from gristmill.core.errors import ConfigError, GristmillError, did_you_mean
-from gristmill.core.values import Positive, Seconds
 from gristmill.core.version import version
 from gristmill.core.watched import watched
 
@@ -151,105 +129,8 @@ def build_parser() -> argparse.ArgumentParser:
         "`gristmill COMMAND --help` explains a command and shows how it is used.",
     )
     parser.add_argument("--version", action="version", version=f"gristmill {version()}", help="Print the version.")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
-    for add in (
-        add_prepare, add_init, add_train_tokenizer, add_inspect, add_dropped, add_verify, add_index, add_join,
-        add_export, add_import, _bench, _warm, _demo,
-    ):  # fmt: skip
-        add(commands)
+    add_commands(parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser))
     return parser
-
-
-# bench, warm, demo
-
-
-def _bench(commands: Commands) -> None:
-    parser = command(
-        commands, "bench", _run_bench,
-        "Measure what this machine's loader delivers from a store. It takes batches and does nothing with them, with "
-        "0, 1 and 2 threads that read ahead.",
-        "data/corpus --seq-len 2048 --batch-size 64",
-    )  # fmt: skip
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="A store, or token files.")
-    parser.add_argument(
-        "--seq-len", type=number(Positive), default=2048, metavar="N", help="Tokens a sequence; 2,048 by default."
-    )
-    parser.add_argument(
-        "--batch-size", type=number(Positive), default=64, metavar="N", help="Sequences a batch; 64 by default."
-    )
-    parser.add_argument("--cut", default="chunk", help="How sequences are cut: chunk (the default), pack, pad, window.")
-    parser.add_argument(
-        "--keys",
-        default="",
-        metavar="K,K",
-        help="More arrays to make: labels, doc_ids, position_ids, cu_seqlens, attention_mask.",
-    )
-    parser.add_argument(
-        "--seconds",
-        type=number(Seconds),
-        default=3.0,
-        metavar="X",
-        help="How long each number of threads is measured; 3 s.",
-    )
-    foreign_options(parser)
-
-
-def _run_bench(chosen: argparse.Namespace) -> None:
-    from gristmill.figures.bench import Asked, measured
-    from gristmill.show.bench import show_bench
-    from gristmill.store.opening import open_store
-
-    paths = chosen.paths[0] if len(chosen.paths) == 1 else chosen.paths
-    store = open_store(paths, chosen.dtype, chosen.eos)
-    keys = tuple(key for key in chosen.keys.split(",") if key)
-    asked = Asked(chosen.seq_len, chosen.batch_size, chosen.cut, keys)
-    rows = measured(store, asked, chosen.seconds)
-    answer(chosen, rows, lambda: show_bench(store.describe(), asked, rows))
-
-
-def _warm(commands: Commands) -> None:
-    parser = command(
-        commands, "warm", _run_warm,
-        "Compile ahead what a machine's first run would compile, on all cores: for images, and for machines that start "
-        "often. What is kept is used until gristmill, Numba, Python or the processor change.",
-        "", "--recipe recipe.yaml --dir /opt/kernels",
-    )  # fmt: skip
-    parser.add_argument("--recipe", metavar="FILE", help="Only what a run of this recipe uses; else everything.")
-    parser.add_argument(
-        "--dir", metavar="DIR", help="Keep it in this folder, which NUMBA_CACHE_DIR must name where it is to be used."
-    )
-
-
-def _run_warm(chosen: argparse.Namespace) -> None:
-    from gristmill.core.kept import keep_in
-    from gristmill.recipe import as_recipe
-    from gristmill.stages.warming import warm
-
-    if chosen.dir:
-        keep_in(chosen.dir)
-    recipe = as_recipe(chosen.recipe) if chosen.recipe else None
-    with progress_bar(chosen) as bar:
-        made = warm(recipe, bar)
-    said = f"{len(made)} kernels were compiled." if made else "Nothing was left to compile."
-    answer(chosen, {"compiled": made}, lambda: print(said))
-
-
-def _demo(commands: Commands) -> None:
-    parser = command(
-        commands, "demo", _run_demo,
-        "Show all of it in under a minute, on text that every Python has: prepare two stores, mix them, look at a "
-        "batch, kill a reader and resume it, measure the loader.",
-        "", "--out demo",
-    )  # fmt: skip
-    parser.add_argument(
-        "--out", metavar="DIR", help="Keep the stores in this folder; else they are removed at the end."
-    )
-
-
-def _run_demo(chosen: argparse.Namespace) -> None:
-    from gristmill.demo import demo
-
-    demo(chosen.out, chosen.json)
 
 
 if __name__ == "__main__":

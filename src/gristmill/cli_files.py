@@ -43,7 +43,7 @@ def run_export(chosen: argparse.Namespace) -> None:
 
 
 def run_import(chosen: argparse.Namespace) -> None:
-    from gristmill.importing import import_tokens
+    from gristmill.importing import import_tokens  # which imports Arrow, by tokenizers
 
     options = {name: getattr(chosen, name) for name in ("eos", "dtype", "boundaries", "overwrite")}
     with progress_bar(chosen) as bar:

@@ -66,7 +66,7 @@ def _refuse_options(chosen: argparse.Namespace, shown: str, allowed: Sequence[st
 
 
 def _inspect_document(path: Address, chosen: argparse.Namespace) -> None:
-    from gristmill.figures.document import find_document
+    from gristmill.figures.document import find_document  # which imports Arrow
 
     found, dropped = find_document(path, open_all(path, chosen.dtype, chosen.eos), chosen.doc)
     show = show_documents if found else show_why_dropped
@@ -108,7 +108,7 @@ def _inspect_plan(path: Address, chosen: argparse.Namespace) -> None:
 
 
 def run_dropped(chosen: argparse.Namespace) -> None:
-    from gristmill.figures.dropped import KEYS, dropped
+    from gristmill.figures.dropped import KEYS, dropped  # which imports Arrow
 
     asked = {key: getattr(chosen, key) for key in KEYS}
     wanted = chosen.examples if chosen.examples is not None else 3 if any(asked.values()) else 1

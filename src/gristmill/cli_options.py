@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import re
 import sys
 import textwrap
 import typing
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypedDict, Unpack
 
 from gristmill.core.errors import did_you_mean
 from gristmill.core.values import Count, fits, spelt
 
 if TYPE_CHECKING:
-    from gristmill.core.bar import Bar
+    from gristmill.core.bar import Bar  # which imports rich: not for --help
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 # What the user of a command should know who has stopped it.
@@ -29,7 +30,9 @@ WHEN_STOPPED = {
 class DashedParser(argparse.ArgumentParser):
     """argparse with option names in which underscores are dashes, as in the scripts that this replaces."""
 
-    def parse_known_args(self, args: Iterable[str] | None = None, namespace: Any = None) -> Any:
+    def parse_known_args(  # type: ignore[override]  # argparse fills any object; here it is always a Namespace
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
         """Parse, after the names of options are spelt with dashes; what follows `--` is left alone."""
         given = list(sys.argv[1:] if args is None else args)
         end = given.index("--") if "--" in given else len(given)
@@ -60,10 +63,8 @@ def _no_choice(found: re.Match[str]) -> str:
     return f"{found[1]} {found[2]} is not known{did_you_mean(found[2], known)}"
 
 
-def command(
-    commands: Commands, name: str, run: Callable[[argparse.Namespace], int | None], text: str, *examples: str
-) -> argparse.ArgumentParser:
-    """A command, with the function that runs it and examples of its use; every command has --json."""
+def command(commands: Commands, name: str, place: str, text: str, *examples: str) -> argparse.ArgumentParser:
+    """A command with examples of its use, run by the function at `place`; every command has --json."""
     shown = [f"  gristmill {name} {example}".rstrip() for example in examples]
     parser = commands.add_parser(
         name,
@@ -72,34 +73,43 @@ def command(
         description="\n".join([textwrap.fill(text, 79), "", "for example:", *shown]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "--json", action="store_true", help="Print one JSON value, and nothing else, on stdout: for programs."
-    )
-    parser.set_defaults(run=run, parser=parser)
+    add_flag(parser, "--json", "Print one JSON value, and nothing else, on stdout: for programs.")
+    parser.set_defaults(run=functools.partial(_run, place), parser=parser)
     return parser
 
 
-def later(place: str) -> Callable[[argparse.Namespace], int | None]:
-    """The function at `module:name`, imported when it is called: `--help` waits for no library."""
+def _run(place: str, chosen: argparse.Namespace) -> int | None:
+    """Call the function at `module:name`, imported only now: `--help` waits for no library."""
     module, _, name = place.partition(":")
+    code: int | None = getattr(importlib.import_module(f"gristmill.{module}"), name)(chosen)
+    return code
 
-    def run(chosen: argparse.Namespace) -> int | None:
-        code: int | None = getattr(importlib.import_module(f"gristmill.{module}"), name)(chosen)
-        return code
 
-    return run
+class More(TypedDict, total=False):
+    """What argparse may be told of an option beside its names and its help."""
+
+    action: str
+    choices: Sequence[str]
+    default: float | str | list[str]
+    dest: str
+    nargs: str
+    required: bool
+
+
+def add(parser: argparse._ActionsContainer, names: str, metavar: str | None, text: str, **more: Unpack[More]) -> None:
+    """A place or an option, by all its names, with what stands for its value in the help."""
+    parser.add_argument(*names.split(), metavar=metavar, help=text, **more)
+
+
+def add_flag(parser: argparse._ActionsContainer, name: str, text: str) -> None:
+    """An option that is given or not."""
+    parser.add_argument(name, action="store_true", help=text)
 
 
 def add_number(
-    parser: argparse._ActionsContainer, name: str, kind: object, text: str, default: float | None = None,
-    metavar: str = "N",
-) -> None:  # fmt: skip
-    """An option that takes a number of a kind."""
-    parser.add_argument(name, type=number(kind), default=default, metavar=metavar, help=text)
-
-
-def number(kind: object) -> Callable[[str], float]:
-    """What turns an option's text into a number of a kind (`Positive`, `Count`), or says which numbers it takes."""
+    parser: argparse._ActionsContainer, name: str, kind: object, text: str, metavar: str = "N", **more: Unpack[More]
+) -> None:
+    """An option that takes a number of a kind (`Positive`, `Count`), or says which numbers it takes."""
 
     def parsed(text: str) -> float:
         try:
@@ -110,12 +120,12 @@ def number(kind: object) -> Callable[[str], float]:
             raise argparse.ArgumentTypeError(f"must be {spelt(kind)}, not {text!r}")
         return value
 
-    return parsed
+    parser.add_argument(name, type=parsed, metavar=metavar, help=text, **more)
 
 
 def foreign_options(parser: argparse.ArgumentParser) -> None:
     """What cannot be known of a bare token file."""
-    parser.add_argument("--dtype", help="The type of token files without a header: uint16, uint32, ...")
+    add(parser, "--dtype", None, "The type of token files without a header: uint16, uint32, ...")
     add_number(parser, "--eos", Count, "The token that ends a document in token files without an index.", metavar="ID")
 
 
@@ -127,14 +137,14 @@ def option_name(parser: argparse.ArgumentParser, argument: str) -> str:
 
 def progress_bar(chosen: argparse.Namespace) -> Bar:
     """A bar on the terminal, unless JSON is asked for."""
-    from gristmill.core.bar import Bar
+    from gristmill.core.bar import Bar  # which imports rich: not for --help
 
     return Bar(quiet=chosen.json)
 
 
 def answer(chosen: argparse.Namespace, figures: object, show: Callable[[], None]) -> None:
     """The figures as JSON for programs, else the screen that shows them."""
-    from gristmill.show.terminal import print_json
+    from gristmill.show.terminal import print_json  # rich, as above
 
     if chosen.json:
         print_json(figures)

@@ -133,7 +133,7 @@ def run_init(chosen: argparse.Namespace) -> None:
 
 
 def run_train_tokenizer(chosen: argparse.Namespace) -> None:
-    from gristmill.training import train_tokenizer
+    from gristmill.training import train_tokenizer  # which imports Arrow, by tokenizers
 
     with progress_bar(chosen) as bar:
         report = train_tokenizer(

@@ -32,7 +32,7 @@ def index(store: Store | PathLike, seq_len: int, *, force: bool = False, progres
 
 def _build_index(store: Store, seq_len: int, path: Path, progress: Progress) -> None:
     """Pack shard by shard: ranges never cross shards, so a store that grows keeps the bins it had."""
-    from gristmill.order.pack import ALGORITHM, RANGE_DOCUMENTS
+    from gristmill.order.pack import ALGORITHM, RANGE_DOCUMENTS  # which imports Numba
 
     counts = store.shard_documents()
     ranges = -(-counts // RANGE_DOCUMENTS)
@@ -54,7 +54,7 @@ def _build_index(store: Store, seq_len: int, path: Path, progress: Progress) -> 
 
 
 def _pack_shard(store: Store, seq_len: int, shard: int, arrays: Mapping[str, Ints], first_document: int) -> None:
-    from gristmill.order.pack import RANGE_DOCUMENTS, pack_range
+    from gristmill.order.pack import RANGE_DOCUMENTS, pack_range  # as above
 
     lengths = store.document_lengths(shard)
     columns = [arrays[name] for name in ("full_before", "order", "piece_starts")]

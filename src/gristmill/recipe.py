@@ -294,7 +294,7 @@ def _from_yaml(values: dict[str, object], where: str) -> Recipe:
 
 
 def _values(path: str | Path) -> dict[str, object]:
-    from gristmill.core.yaml_values import parse_yaml
+    from gristmill.core.yaml_values import parse_yaml  # recipes made in Python need no YAML
 
     try:
         text = place_at(path).read().decode("utf-8")

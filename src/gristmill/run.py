@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gristmill.core.arguments import PathLike, as_choice, as_flag, as_whole, refuse
 from gristmill.core.errors import ConfigError, SourceError
@@ -21,21 +21,29 @@ from gristmill.core.progress import Progress, Shown, shown
 from gristmill.core.seal import sealed
 from gristmill.core.sizes import parse_size
 from gristmill.core.version import version
+from gristmill.curate.chain import Curation
 from gristmill.engine import ENGINES, make_engine
 from gristmill.engine.base import Engine
 from gristmill.places.door import as_path, place_at, sizes
 from gristmill.recipe import Recipe, as_recipe
 from gristmill.sources.base import InputFile, expand
 from gristmill.sources.units import Unit, cut_units
+from gristmill.stages.evaluations import curation_of
+from gristmill.stages.folders import RunFolders
+from gristmill.stages.forecast import RunForecast, forecast
+from gristmill.stages.pipeline import Pipeline
+from gristmill.stages.preview import preview
+from gristmill.stages.readiness import check_ready
+from gristmill.stages.sampling import sample_sources
+from gristmill.stages.warming import warm
 from gristmill.stages.work_folder import SPILL, WORK
 from gristmill.store.files import sampled_checksum
 from gristmill.store.folder import STORE_FILES, Making
 from gristmill.store.manifest import SPLITS, Manifest, ShardEntry
 from gristmill.store.opening import TOKENIZER
+from gristmill.store.seekable import library_versions
 
 if TYPE_CHECKING:
-    from gristmill.stages.forecast import RunForecast
-    from gristmill.stages.pipeline import Pipeline
     from gristmill.tokenize.tokenizer import Tokenizer
 
 # Below this much input a pool of processes takes longer to start than it saves.
@@ -77,11 +85,11 @@ class RunOptions:
 
 
 def prepare(
-    recipe: Recipe | Mapping[str, Any] | PathLike,
+    recipe: Recipe | Mapping[str, object] | PathLike,
     *,
     overwrite: bool = False,
     progress: Shown = None,
-    options: RunOptions | Mapping[str, Any] | None = None,
+    options: RunOptions | Mapping[str, object] | None = None,
     engine: Engine | str | None = None,
 ) -> Manifest:
     """Raw text to a store: read, clean, filter, dedup, tokenise, split, shard; the manifest is written last.
@@ -96,7 +104,7 @@ def prepare(
         return _prepare(made, overwrite, told, chosen, given)
 
 
-def _as_engine(engine: Any) -> Engine | str:
+def _as_engine(engine: object) -> Engine | str:
     if isinstance(engine, Engine):
         return engine
     if not isinstance(engine, str):
@@ -107,12 +115,6 @@ def _as_engine(engine: Any) -> Engine | str:
 
 
 def _prepare(recipe: Recipe, overwrite: bool, progress: Progress, options: RunOptions, given: Engine | str) -> Manifest:
-    from gristmill.curate.chain import Curation
-    from gristmill.stages.folders import RunFolders
-    from gristmill.stages.readiness import check_ready
-    from gristmill.stages.warming import warm
-    from gristmill.tokenize.tokenizer import load_tokenizer
-
     root = Path(recipe.out)
     folders = RunFolders.of(recipe, options.work, options.save_index)
     folders.look(overwrite)
@@ -124,7 +126,7 @@ def _prepare(recipe: Recipe, overwrite: bool, progress: Progress, options: RunOp
     began = time.time()
     with _opened(given, options, units, Path(options.work or root / WORK) / SPILL) as engine:
         engine.start(Curation(recipe.clean, tuple(recipe.filters)).warm)
-        tokenizer = load_tokenizer(recipe.tokenizer, eos=recipe.eos)
+        tokenizer = _load_tokenizer(recipe)
         if tokenizer.note:
             progress.note(tokenizer.note)
         with folders.held(overwrite) as making:
@@ -155,11 +157,11 @@ def _worker_count(options: RunOptions, units: Sequence[Unit]) -> int:
 
 
 def dry_run(
-    recipe: Recipe | Mapping[str, Any] | PathLike,
+    recipe: Recipe | Mapping[str, object] | PathLike,
     *,
     sample: int = 1000,
     progress: Shown = None,
-    options: RunOptions | Mapping[str, Any] | None = None,
+    options: RunOptions | Mapping[str, object] | None = None,
 ) -> RunForecast:
     """What `prepare` would do, and an estimate from about `sample` documents; nothing is written."""
     made, chosen = as_recipe(recipe), as_options(RunOptions, options)
@@ -169,27 +171,25 @@ def dry_run(
 
 
 def _dry_run(recipe: Recipe, sample: int, progress: Progress, options: RunOptions) -> RunForecast:
-    from gristmill.stages.evaluations import curation_of
-    from gristmill.stages.forecast import forecast
-    from gristmill.stages.preview import preview
-    from gristmill.stages.readiness import check_ready
-    from gristmill.stages.sampling import sample_sources
-    from gristmill.stages.warming import warm
-    from gristmill.tokenize.tokenizer import load_tokenizer
-
     check_ready(recipe, options.save_index)
     warm(recipe, progress)  # what is compiled once a machine is no part of what a run takes
     began = time.perf_counter()
     progress.start("looking at a sample", 0)
     files = _inputs(Path(recipe.out), recipe, progress)
     units = cut_units(files, {source.name: source.layout for source in recipe.sources})
-    tokenizer = load_tokenizer(recipe.tokenizer, eos=recipe.eos)
+    tokenizer = _load_tokenizer(recipe)
     with tempfile.TemporaryDirectory(prefix="gristmill-") as folder:
         curation = curation_of(recipe, Path(folder), progress)
         loading = time.perf_counter() - began
         samples = sample_sources(recipe, units, sample)
         seen = preview(recipe, curation, samples, tokenizer)
         return forecast(recipe, curation, units, samples, seen, _worker_count(options, units), loading)
+
+
+def _load_tokenizer(recipe: Recipe) -> Tokenizer:
+    from gristmill.tokenize.tokenizer import load_tokenizer  # which imports Arrow
+
+    return load_tokenizer(recipe.tokenizer, eos=recipe.eos)
 
 
 def _inputs(root: Path, recipe: Recipe, progress: Progress) -> list[InputFile]:
@@ -216,8 +216,6 @@ class _Preparation:
         self._work = Path(options.work) if options.work else self._root / WORK
 
     def run(self, files: list[InputFile], units: Sequence[Unit], engine: Engine) -> Manifest:
-        from gristmill.stages.pipeline import Pipeline
-
         pipeline = Pipeline(self._recipe, engine, self._work, self._progress, self._options.save_index)
         pipeline.curate(units)
         pipeline.check_ids()
@@ -245,8 +243,6 @@ class _Preparation:
             self._progress.note(pipeline.split.note(self._recipe.store.val_fraction))
 
     def _manifest(self, pipeline: Pipeline, splits: dict[str, list[ShardEntry]]) -> Manifest:
-        from gristmill.store.seekable import library_versions
-
         tokenizer = self._tokenizer
         return Manifest(
             dtype=tokenizer.dtype.name,
@@ -268,7 +264,7 @@ class _Preparation:
 
 
 def _write_inputs(root: Path, files: list[InputFile], engine: Engine) -> None:
-    import pyarrow as pa
+    import pyarrow as pa  # options and help do not wait for it
     import pyarrow.parquet as pq
 
     table = pa.table({

@@ -68,7 +68,7 @@ def _documents(plan: Plan, table: ShardTable, samples: Ints, seq_len: int) -> tu
 
 def _spans(table: ShardTable, documents: Ints) -> tuple[Ints, Ints]:
     """The first token of documents and the one after the last, both counted through the whole table."""
-    from gristmill.store.kernels import document_spans
+    from gristmill.store.kernels import document_spans  # which imports Numba: not before the first batch
 
     spans = np.empty((len(documents), 2), dtype=np.int64)
     with table.documents(table.shards_of_documents(documents)) as shards:
