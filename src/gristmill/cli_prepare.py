@@ -22,6 +22,7 @@ from gristmill.show.forecast import show_forecast
 from gristmill.show.store import show_made
 from gristmill.show.terminal import line
 from gristmill.store.opening import open_split
+from gristmill.training import train_tokenizer
 
 _DEDUPS = ("exact", "lines", "near")
 _SAMPLE = 1000
@@ -133,8 +134,6 @@ def run_init(chosen: argparse.Namespace) -> None:
 
 
 def run_train_tokenizer(chosen: argparse.Namespace) -> None:
-    from gristmill.training import train_tokenizer  # which imports Arrow, by tokenizers
-
     with progress_bar(chosen) as bar:
         report = train_tokenizer(
             chosen.inputs, chosen.out, vocab_size=chosen.vocab_size, limit=chosen.limit,

@@ -12,7 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from gristmill.core.arguments import PathLike, as_choice, as_flag, as_whole, refuse
 from gristmill.core.errors import ConfigError, SourceError
@@ -42,9 +44,7 @@ from gristmill.store.folder import STORE_FILES, Making
 from gristmill.store.manifest import SPLITS, Manifest, ShardEntry
 from gristmill.store.opening import TOKENIZER
 from gristmill.store.seekable import library_versions
-
-if TYPE_CHECKING:
-    from gristmill.tokenize.tokenizer import Tokenizer
+from gristmill.tokenize.tokenizer import Tokenizer, load_tokenizer
 
 # Below this much input a pool of processes takes longer to start than it saves.
 _SMALL_INPUT = 32 << 20
@@ -126,7 +126,7 @@ def _prepare(recipe: Recipe, overwrite: bool, progress: Progress, options: RunOp
     began = time.time()
     with _opened(given, options, units, Path(options.work or root / WORK) / SPILL) as engine:
         engine.start(Curation(recipe.clean, tuple(recipe.filters)).warm)
-        tokenizer = _load_tokenizer(recipe)
+        tokenizer = load_tokenizer(recipe.tokenizer, eos=recipe.eos)
         if tokenizer.note:
             progress.note(tokenizer.note)
         with folders.held(overwrite) as making:
@@ -177,19 +177,13 @@ def _dry_run(recipe: Recipe, sample: int, progress: Progress, options: RunOption
     progress.start("looking at a sample", 0)
     files = _inputs(Path(recipe.out), recipe, progress)
     units = cut_units(files, {source.name: source.layout for source in recipe.sources})
-    tokenizer = _load_tokenizer(recipe)
+    tokenizer = load_tokenizer(recipe.tokenizer, eos=recipe.eos)
     with tempfile.TemporaryDirectory(prefix="gristmill-") as folder:
         curation = curation_of(recipe, Path(folder), progress)
         loading = time.perf_counter() - began
         samples = sample_sources(recipe, units, sample)
         seen = preview(recipe, curation, samples, tokenizer)
         return forecast(recipe, curation, units, samples, seen, _worker_count(options, units), loading)
-
-
-def _load_tokenizer(recipe: Recipe) -> Tokenizer:
-    from gristmill.tokenize.tokenizer import load_tokenizer  # which imports Arrow
-
-    return load_tokenizer(recipe.tokenizer, eos=recipe.eos)
 
 
 def _inputs(root: Path, recipe: Recipe, progress: Progress) -> list[InputFile]:
@@ -264,9 +258,6 @@ class _Preparation:
 
 
 def _write_inputs(root: Path, files: list[InputFile], engine: Engine) -> None:
-    import pyarrow as pa  # options and help do not wait for it
-    import pyarrow.parquet as pq
-
     table = pa.table({
         "source": [file.source for file in files],
         "path": [file.name for file in files],

@@ -21,6 +21,11 @@ def test_the_help_of_all_commands_needs_no_library() -> None:
     assert imported("from gristmill.cli import build_parser; build_parser().format_help()") == set()
 
 
-@pytest.mark.parametrize("module", ["cli_look", "cli_files", "cli_machine", "cli_prepare"])
-def test_what_commands_do_needs_neither_compiler_nor_arrow_before_they_do_it(module: str) -> None:
+@pytest.mark.parametrize("module", ["cli_look", "cli_files"])
+def test_commands_that_look_need_neither_compiler_nor_arrow_before_they_do(module: str) -> None:
     assert imported(f"import gristmill.{module}") <= {"numpy", "rich", "yaml"}
+
+
+@pytest.mark.parametrize("module", ["cli_machine", "cli_prepare"])
+def test_commands_that_make_stores_compile_nothing_before_they_do(module: str) -> None:
+    assert imported(f"import gristmill.{module}") <= {"numpy", "rich", "yaml", "pyarrow"}

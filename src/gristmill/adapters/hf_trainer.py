@@ -11,14 +11,23 @@ row numbers, 0.3 s a million batches, where the Trainer would otherwise read eve
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol, cast
 
 from gristmill.core.extras import extra
 
 with extra("hf", __name__):
+    import torch
     from torch.utils.data import DataLoader, Sampler
-    from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+    from transformers import (
+        DataCollator,
+        PreTrainedModel,
+        Trainer,
+        TrainerCallback,
+        TrainerControl,
+        TrainerState,
+        TrainingArguments,
+    )
     from transformers import default_data_collator as stack_rows
     from transformers.trainer_callback import ExportableState
 
@@ -62,8 +71,14 @@ class GristmillTrainer(Trainer):
     ranks; a checkpoint of another plan is refused.
     """
 
-    def __init__(self, model: Any = None, args: Any = None, data_collator: Any = stack_rows, **options: Any) -> None:
-        super().__init__(model, args, data_collator, **options)
+    def __init__(
+        self,
+        model: PreTrainedModel | torch.nn.Module | None = None,
+        args: TrainingArguments | None = None,
+        data_collator: DataCollator | None = stack_rows,
+        **options: object,
+    ) -> None:
+        super().__init__(model, args, data_collator, **options)  # type: ignore[arg-type]  # the Trainer's to check
         self.add_callback(PlanPosition())
 
     def get_train_dataloader(self) -> DataLoader[Tensors]:
@@ -116,7 +131,7 @@ class GristmillTrainer(Trainer):
         sharing = self.get_tp_size() * self.get_cp_size()
         return self.args.process_index // sharing, self.args.world_size // sharing
 
-    def num_examples(self, dataloader: DataLoader[Any]) -> int:
+    def num_examples(self, dataloader: DataLoader[Tensors]) -> int:
         """Sequences of one pass."""
         if isinstance(dataloader.batch_sampler, Microbatches):
             return len(self._checked_data())
@@ -143,6 +158,13 @@ class Microbatches(Sampler[range]):
             yield range(i * self._rows + self._rank, (i + 1) * self._rows, self._world_size)
 
 
+class TrainBatches(Protocol):
+    """The Trainer's loader, however it is wrapped."""
+
+    dataset: CausalLMDataset
+    batch_sampler: Microbatches
+
+
 class PlanPosition(TrainerCallback, ExportableState):
     """Keeps the loader's state in the Trainer's own, checks it where a run is resumed, and counts the passes."""
 
@@ -151,40 +173,40 @@ class PlanPosition(TrainerCallback, ExportableState):
         self._updates = self._epoch = 0
 
     def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **objects: Any
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **objects: object
     ) -> None:
         """Refuse a checkpoint that is not of this plan."""
-        batches = objects["train_dataloader"]
+        batches = cast(TrainBatches, objects["train_dataloader"])
         self._plan, self._updates = batches.dataset.plan, state.global_step
         self._epoch = state.global_step // batches.batch_sampler.updates
         if state.global_step:
             check_state(self._plan, self._kept(state))
 
-    def _kept(self, state: TrainerState) -> dict[str, Any]:
+    def _kept(self, state: TrainerState) -> object:
         """The loader's state in a checkpoint's."""
-        states: Any = state.stateful_callbacks  # a dict once it comes from a checkpoint
+        # A dict once it comes from a checkpoint.
+        states = cast(Mapping[str, Mapping[str, Mapping[str, object]]], state.stateful_callbacks)
         if type(self).__name__ not in states:
             raise StateError(
                 f"The checkpoint of step {state.global_step:,} was not made by GristmillTrainer: start from its "
                 "weights alone, by from_pretrained."
             )
-        kept: dict[str, Any] = states[type(self).__name__]["attributes"]["loader"]
-        return kept
+        return states[type(self).__name__]["attributes"]["loader"]
 
     def on_epoch_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **objects: Any
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **objects: object
     ) -> None:
         """Choose the pass, by a count of its own: how the Trainer tells a sampler of its epoch differs by version."""
-        objects["train_dataloader"].batch_sampler.epoch = self._epoch
+        cast(TrainBatches, objects["train_dataloader"]).batch_sampler.epoch = self._epoch
         self._epoch += 1
 
     def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **objects: Any
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **objects: object
     ) -> None:
         """Follow the Trainer."""
         self._updates = state.global_step
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """What goes into trainer_state.json: under 1 KB."""
         if self._plan is None:
             return {"args": {}, "attributes": {}}

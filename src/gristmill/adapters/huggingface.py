@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from gristmill.arrow.dataset import ArrowIterableDataset
 from gristmill.arrow.files import ArrowFile, Piece, count_rows
@@ -25,7 +25,9 @@ from gristmill.places.door import as_path, place_at
 from gristmill.places.patterns import expand_braces
 
 INDEX_VERSION = 1
-DataFiles = str | Sequence[str] | Mapping[str, str | Sequence[str]]
+Names = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+DataFiles = Names | Mapping[str, Names]
+Spelt = str | list[str] | None
 # What does not shape the rows: how fast they are loaded, and who may load them (which must not reach the disk).
 _UNINDEXED = ("token", "download_config", "download_mode", "storage_options")
 
@@ -39,7 +41,7 @@ def fast_load_iterable_dataset(
     force_reindex: bool = False,
     num_proc: int | None = None,
     index_dir: str | Path | None = None,
-    **load_dataset_kwargs: Any,
+    **load_dataset_kwargs: object,
 ) -> ArrowIterableDataset:
     """What `datasets.load_dataset` would give with the same arguments, opened by an index of its Arrow files.
 
@@ -50,10 +52,10 @@ def fast_load_iterable_dataset(
     force_reindex = as_flag("force_reindex", force_reindex)
     _refuse_unmapped(load_dataset_kwargs)
     files = _spelt_out(data_files)
-    arguments = {"path": path, "name": name, "split": split, "data_files": files, "revision": revision}
-    arguments |= load_dataset_kwargs
+    arguments: dict[str, object] = {"path": path, "name": name, "split": split, "revision": revision}
+    arguments |= {"data_files": files, **load_dataset_kwargs}
     folder = as_path("index_dir", index_dir) if index_dir is not None else _default_index_dir()
-    sources = _source_files(arguments, folder)
+    sources = _source_files((path, load_dataset_kwargs.get("data_dir")), files, folder)
     request = _request(arguments, relative=not all(os.path.isabs(file) for file, _, _ in sources))
     place = folder / f"{fingerprint(request)}.json"
     renewed = force_reindex or load_dataset_kwargs.get("download_mode") is not None
@@ -72,52 +74,68 @@ class ArrowIndex:
     pieces: list[Piece]
     sources: str
 
-    @classmethod
-    def from_json(cls, kept: Mapping[str, Any]) -> ArrowIndex:
-        """The index that was written with `asdict`."""
-        pieces = [Piece(piece["file"], piece["start"], piece["length"]) for piece in kept["pieces"]]
-        return cls([ArrowFile(**file) for file in kept["files"]], pieces, kept["sources"])
-
-    def difference(self, sources: str) -> str | None:
-        """What has changed since the index was made, if anything."""
+    def difference(self, sources: str) -> str:
+        """What has changed since the index was made; empty if nothing has."""
         if self.sources != sources:
             return "its source files changed"
-        return next(filter(None, (file.difference() for file in self.files)), None)
+        return next(filter(None, (file.difference() for file in self.files)), "")
 
 
-def _refuse_unmapped(options: Mapping[str, Any]) -> None:
+class ArrowBlock(Protocol):
+    """A part of a table of `datasets`; `replays`, where it has some, tell how it was made out of its file."""
+
+    path: str
+    num_rows: int
+
+
+class LoadedDataset(Protocol):
+    """What `datasets.load_dataset` gives."""
+
+    data: ArrowBlock
+
+
+def _refuse_unmapped(options: Mapping[str, object]) -> None:
     for option in ("streaming", "keep_in_memory"):
         if options.get(option):
             raise ConfigError(f"{option}= cannot be: the rows are memory-mapped from files. Leave it out.")
 
 
-def _spelt_out(data_files: Any) -> Any:
+def _spelt_out(data_files: DataFiles | None) -> Spelt | Mapping[str, Spelt]:
     """`~` and braces, which `datasets` does not know, as lists; what has none stays as it is."""
     if isinstance(data_files, Mapping):
-        return {split: _spelt_out(files) for split, files in data_files.items()}
-    if isinstance(data_files, str | os.PathLike):
-        names = expand_braces(os.path.expanduser(data_files))
-        return names if len(names) > 1 else names[0]
-    return [name for files in data_files for name in expand_braces(os.path.expanduser(files))] if data_files else None
+        return {split: _spelt_names(files) for split, files in data_files.items()}
+    return _spelt_names(data_files)
+
+
+def _spelt_names(names: Names | None) -> Spelt:
+    if isinstance(names, str | os.PathLike):
+        found = expand_braces(os.path.expanduser(names))
+        return found if len(found) > 1 else found[0]
+    return [name for each in names for name in expand_braces(os.path.expanduser(each))] if names else None
 
 
 def _default_index_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "gristmill" / "arrow"
 
 
-def _request(arguments: Mapping[str, Any], relative: bool) -> dict[str, Any]:
+def _request(arguments: Mapping[str, object], relative: bool) -> dict[str, object]:
     """What names an index: the arguments that shape the rows, and where relative paths begin."""
     named = {key: value for key, value in sorted(arguments.items()) if key not in _UNINDEXED}
-    request: dict[str, Any] = json.loads(json.dumps(named | {"cwd": os.getcwd() if relative else None}, default=repr))
+    request: dict[str, object] = json.loads(
+        json.dumps(named | {"cwd": os.getcwd() if relative else None}, default=repr)
+    )
     if unnamed := [key for key, value in request.items() if " at 0x" in str(value)]:
         raise ConfigError(f"{', '.join(unnamed)} cannot be named in an index: pass plain values.")
     return request
 
 
-def _source_files(arguments: Mapping[str, Any], index_dir: Path) -> list[tuple[str, int, int]]:
+def _source_files(
+    given: Sequence[object], data_files: Spelt | Mapping[str, Spelt], index_dir: Path
+) -> list[tuple[str, int, int]]:
     """(path, bytes, time of change) of the local files behind a request; empty where all come from elsewhere."""
-    folders = [str(folder) for key in ("path", "data_dir") if (folder := arguments.get(key)) and os.path.isdir(folder)]
-    patterns = list(_patterns(arguments["data_files"]))
+    folders = [str(folder) for folder in given if folder and os.path.isdir(str(folder))]
+    splits = data_files.values() if isinstance(data_files, Mapping) else [data_files]
+    patterns = [name for names in splits for name in ([names] if isinstance(names, str) else names or ())]
     inside = [os.path.join(folder, pattern) for folder in folders for pattern in patterns]
     found = {file for pattern in (*patterns, *inside) for file in glob.iglob(pattern, recursive=True)}
     found |= {os.path.join(top, file) for folder in folders for top, _, files in os.walk(folder) for file in files}
@@ -126,34 +144,26 @@ def _source_files(arguments: Mapping[str, Any], index_dir: Path) -> list[tuple[s
     return [(file, stat.st_size, stat.st_mtime_ns) for file in files if (stat := os.stat(file))]
 
 
-def _patterns(data_files: Any) -> Iterator[str]:
-    if isinstance(data_files, str | os.PathLike):
-        yield os.fspath(data_files)
-    elif data_files:
-        for inner in data_files.values() if isinstance(data_files, Mapping) else data_files:
-            yield from _patterns(inner)
-
-
 def _read_index(path: str, place: Path, sources: str) -> ArrowIndex | None:
     """The index kept in `place`, unless there is none or what it describes has changed, which is said in a warning."""
+    index, difference = None, f"the index {place} is damaged or of another version"
     try:
         kept = json.loads(place.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except ValueError:
         kept = {}
-    if kept.get("version") != INDEX_VERSION:
-        difference: str | None = f"the index {place} is damaged or of another version"
-    else:
-        index = ArrowIndex.from_json(kept)
+    if kept.get("version") == INDEX_VERSION:
+        pieces = [Piece(piece["file"], piece["start"], piece["length"]) for piece in kept["pieces"]]
+        index = ArrowIndex([ArrowFile(**file) for file in kept["files"]], pieces, kept["sources"])
         difference = index.difference(sources)
-    if difference is None:
+    if not difference:
         return index
     warnings.warn(f"{path} is loaded by `datasets` again: {difference}.", stacklevel=3)
     return None
 
 
-def _make_index(arguments: Mapping[str, Any], num_proc: int | None, sources: str) -> ArrowIndex:
+def _make_index(arguments: Mapping[str, object], num_proc: int | None, sources: str) -> ArrowIndex:
     """Load by `datasets`, which downloads and converts where it must, and note where the rows lie."""
     blocks = list(_blocks(_load(arguments, num_proc)))
     files = {path: count_rows(path) for path, _, _ in blocks}
@@ -170,22 +180,23 @@ def _one_split(split: str) -> str:
     return as_text("split", split)
 
 
-def _load(arguments: Mapping[str, Any], num_proc: int | None) -> Any:
+def _load(arguments: Mapping[str, object], num_proc: int | None) -> LoadedDataset:
     with extra("hf", "The first load of a data set"):
         from datasets import load_dataset
     try:
-        return load_dataset(**arguments, num_proc=num_proc)
+        loaded: LoadedDataset = load_dataset(**arguments, num_proc=num_proc)
     except (OSError, ValueError, StopIteration) as error:
         raise ConfigError(
             f"datasets cannot load {arguments['path']} ({error or 'it finds no rows'}): correct the call, or, where "
             "its own cache is damaged, say download_mode='reuse_cache_if_exists'."
         ) from error
+    return loaded
 
 
-def _blocks(dataset: Any) -> Iterator[tuple[str, int, int]]:
+def _blocks(dataset: LoadedDataset) -> Iterator[tuple[str, int, int]]:
     """(file, first row, rows) of each block of a data set's table; a split like train[:10%] has parts of files."""
     table = dataset.data
-    blocks: list[list[Any]] = getattr(table, "blocks", [[table]])
+    blocks: list[list[ArrowBlock]] = getattr(table, "blocks", [[table]])
     for block, *beside in blocks:
         # How `datasets` made the block out of its file: (method, arguments, keywords) of Arrow's Table, in turn.
         made_by = getattr(block, "replays", None)

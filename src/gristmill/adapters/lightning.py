@@ -9,7 +9,6 @@ The trainer's epoch is a pass over the plan (`gristmill.adapters.passes`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from gristmill.core.extras import extra
 
@@ -23,6 +22,7 @@ from gristmill.adapters.torch import TorchLoader, data_parallel_rank
 from gristmill.core.arguments import as_whole
 from gristmill.core.errors import ConfigError, StateError
 from gristmill.loader.fill import as_keys
+from gristmill.loader.loader import LoaderOptions
 from gristmill.order.plan import Plan, as_plan
 
 
@@ -49,7 +49,7 @@ class GristmillDataModule(LightningDataModule):
         self.val_plan = None if val_plan is None else as_plan("val_plan", val_plan)
         keys, threads = as_keys(keys), as_whole("threads", threads, 0)
         max_docs = None if max_docs is None else as_whole("max_docs", max_docs)
-        self._options: dict[str, Any] = {
+        self._options: LoaderOptions = {
             "keys": keys, "threads": threads, "max_docs": max_docs, "pad_to_multiple_of": pad_to_multiple_of
         }  # fmt: skip
         self._train: TrainLoader | None = None
@@ -80,17 +80,17 @@ class GristmillDataModule(LightningDataModule):
             raise ConfigError('There is no loader yet: call setup("fit") first, as the Trainer does.')
         return self._train
 
-    def val_dataloader(self) -> ValLoader | list[Any]:
+    def val_dataloader(self) -> ValLoader | list[ValLoader]:
         """The loader of this rank; an empty list, which is no validation, without a val_plan."""
         return [] if self._val is None else self._val
 
     # Lightning keeps the state of a train loader by itself, but does not load it where a schedule has asked for
     # trainer.estimated_stepping_batches (as of 2.6.6); that of a data module it always loads.
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """The train loader's state: under 1 KB, the same on every rank."""
-        return {} if self._train is None else self._train.state_dict()
+        return {} if self._train is None else dict(self._train.state_dict())
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: dict[str, object]) -> None:
         """Go on where the state was taken; validation alone has no place to go on from."""
         if self._train is not None:
             self._train.load_state_dict(state_dict)

@@ -35,10 +35,10 @@ class LocalDataModule(LightningDataModule):
 
     # Lightning keeps the loader's own state too, but drops it where a schedule has asked for
     # trainer.estimated_stepping_batches (as of 2.6.6).
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """The train loader's state: under 1 KB, the same on every rank."""
-        return self._train.state_dict()
+        return dict(self._train.state_dict())
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: dict[str, object]) -> None:
         """Go on where the state was taken."""
         self._train.load_state_dict(state_dict)

@@ -14,7 +14,7 @@ import functools
 import os
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import TypedDict, cast
 
 import numpy as np
 
@@ -30,9 +30,20 @@ from gristmill.core.arguments import as_flag, as_whole
 from gristmill.core.errors import ConfigError, StateError
 from gristmill.loader.fill import Batch
 from gristmill.loader.loader import Loader
+from gristmill.loader.state import State
 from gristmill.order.plan import Plan, as_plan
 
-_KEYS = ("epoch", "epoch_steps", "tokens_processed", "loader")
+# Tensors, and lists of lengths.
+Translated = dict[str, object]
+
+
+class TrainerPlace(TypedDict):
+    """The loader's own state, the trainer's epoch and its count of tokens: under 1.2 KB, equal on every rank."""
+
+    epoch: int
+    epoch_steps: int | None
+    tokens_processed: int
+    loader: State
 
 
 class GristmillDataLoader(TextDataLoaderBase):
@@ -117,7 +128,7 @@ class GristmillDataLoader(TextDataLoaderBase):
         served, first = self.plan.skips.served, self._first_step(self.epoch)
         return first + bisect.bisect_left(range(first, sys.maxsize), served(first) + batches, key=served)
 
-    def reshuffle(self, epoch: int | None = None, **kwargs: Any) -> None:
+    def reshuffle(self, epoch: int | None = None, **kwargs: object) -> None:
         """Begin `epoch` (default: the one after the last `reset`), or go on in it after `load_state_dict`."""
         self._enter(epoch if epoch is not None else self._epoch or 1)
         self._place()
@@ -143,46 +154,48 @@ class GristmillDataLoader(TextDataLoaderBase):
             self._epoch = self.epoch + 1
         self._place()
 
-    def state_dict(self) -> dict[str, Any]:
-        """The loader's own state, the trainer's epoch and its count of tokens: under 1.2 KB, equal on every rank."""
-        return {
-            "epoch": self._epoch or 1,
-            "epoch_steps": self.plan.total_steps,
-            "tokens_processed": self.tokens_processed,
-            "loader": self._loader.state_dict(),
-        }
+    def state_dict(self) -> dict[str, object]:
+        """What `TrainerPlace` has."""
+        place = TrainerPlace(
+            epoch=self._epoch or 1,
+            epoch_steps=self.plan.total_steps,
+            tokens_processed=self.tokens_processed,
+            loader=self._loader.state_dict(),
+        )
+        return dict(place)
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: dict[str, object]) -> None:
         """Go on where the state was taken, on any world size that divides the batch."""
-        if not isinstance(state_dict, dict) or any(key not in state_dict for key in _KEYS):
+        if not isinstance(state_dict, dict) or not state_dict.keys() >= TrainerPlace.__required_keys__:
             raise StateError(
                 "The checkpoint was not made with GristmillDataLoader: start from it with load_trainer_state=False."
             )
-        epoch, steps = state_dict["epoch"], state_dict["epoch_steps"]
+        place = cast(TrainerPlace, state_dict)
+        epoch, steps = place["epoch"], place["epoch_steps"]
         if epoch > 1 and steps != self.plan.total_steps:
             raise StateError(
                 f"The checkpoint is in epoch {epoch} of a plan of {steps:,} steps; this plan has "
                 f"{self.plan.total_steps}: keep its steps=, and set the length of the run by max_duration."
             )
         self._enter(epoch)
-        self._loader.load_state_dict(state_dict["loader"])
+        self._loader.load_state_dict(place["loader"])
         self._announce(self._loader.step)
         served = self.plan.skips.served
         self.batches_processed = served(self._loader.step) - served(self._first_step(epoch))
-        self.tokens_processed = state_dict["tokens_processed"]
+        self.tokens_processed = place["tokens_processed"]
 
-    def _iter_batches(self) -> Iterator[dict[str, Any]]:
+    def _iter_batches(self) -> Iterator[Translated]:
         self._place()
         for batch in self._loader:
             self._announce(self._loader.step - 1)
             yield _translated(batch)
 
-    def __getitem__(self, index: int) -> dict[str, Any]:
+    def __getitem__(self, index: int) -> Translated:
         """Batch `index` of the current epoch, without touching the iteration."""
         step = self.plan.skips.next_served(self._step_of(index))
         return _translated(self._loader.batch(step))
 
-    def get_mock_batch(self) -> dict[str, Any]:
+    def get_mock_batch(self) -> Translated:
         """The plan's first batch: what it holds does not matter, its keys and shapes do."""
         return _translated(self._loader.batch(self.plan.skips.next_served(0)))
 
@@ -200,9 +213,9 @@ def _plan_through(plan: Plan, epoch: int) -> Plan:
     return plan.with_steps(epoch * plan.total_steps)
 
 
-def _translated(batch: Batch) -> dict[str, Any]:
+def _translated(batch: Batch) -> Translated:
     """Arrays to tensors under OLMo-core's names: its label_mask is our loss_mask, a token as a target."""
-    out: dict[str, Any] = {key: torch.from_numpy(batch[key]) for key in ("input_ids", "sample_ids")}
+    out: Translated = {key: torch.from_numpy(batch[key]) for key in ("input_ids", "sample_ids")}
     if "loss_mask" in batch:
         out["label_mask"] = torch.from_numpy(batch["loss_mask"])
     if "cu_seqlens" in batch:

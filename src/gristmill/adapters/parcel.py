@@ -7,6 +7,7 @@ anyway, 64 x 2,048 ids of uint16 take 256 KiB, and are widened to int64 on arriv
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -40,7 +41,7 @@ def sendable(batch: Tensors) -> Tensors:
     return Parcel(batch) if get_worker_info() else batch
 
 
-def _pack(parcel: Parcel) -> tuple[Any, ...]:
+def _pack(parcel: Parcel) -> tuple[Callable[..., Tensors], tuple[object]]:
     """How a parcel is pickled between processes; what a collate_fn has put in beside our tensors goes torch's way."""
     if not all(isinstance(value, torch.Tensor) and _is_ours(value) for value in parcel.values()):
         return dict, (dict(parcel),)

@@ -10,13 +10,13 @@ with a new order of every source that begins again. An endless plan is one pass.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Unpack
 
 from gristmill.adapters.parcel import Tensors
 from gristmill.adapters.torch import TorchLoader
 from gristmill.core.errors import ConfigError
-from gristmill.loader.loader import step_after
+from gristmill.loader.loader import LoaderOptions, step_after
 from gristmill.order.plan import Plan
 
 
@@ -38,11 +38,13 @@ class PassLoader(TorchLoader):
     The state is the loader's: it also tells in which pass it was taken. `stats` begin anew with each pass.
     """
 
-    def __init__(self, plan: Plan, rank: int | None = None, world_size: int | None = None, **options: Any) -> None:
+    def __init__(
+        self, plan: Plan, rank: int | None = None, world_size: int | None = None, **options: Unpack[LoaderOptions]
+    ) -> None:
         super().__init__(plan, rank, world_size, **options)
         self._pass = plan
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**super().__getstate__(), "_pass": self._pass}
 
     def __len__(self) -> int:
@@ -60,9 +62,9 @@ class PassLoader(TorchLoader):
             if self.served % len(self._pass) == 0:
                 return
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Go on where `state` was taken, in whatever pass that was."""
-        step = state.get("step") if isinstance(state, dict) else None
+        step = state.get("step") if isinstance(state, Mapping) else None
         if isinstance(step, int) and self._pass.total_steps is not None:
             self._reach(self._pass.skips.served(step))
         super().load_state_dict(state)

@@ -10,13 +10,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
-import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -28,9 +27,10 @@ with extra("torch", __name__):
 
 from gristmill.adapters.local_files import ENDLESS
 from gristmill.adapters.torch import Tensors, TorchLoader, as_device, data_parallel_rank
-from gristmill.core.arguments import as_whole, refuse
+from gristmill.core.arguments import PathLike, as_whole, refuse
 from gristmill.core.errors import ConfigError, StateError, did_you_mean
 from gristmill.core.values import fits
+from gristmill.loader.state import State
 from gristmill.order.options import PlanOptions, check_positive
 from gristmill.order.plan import Plan
 from gristmill.places.door import as_path, place_at
@@ -39,6 +39,23 @@ from gristmill.store.manifest import MANIFEST, SPLITS, read_manifest
 from gristmill.store.opening import open_store
 from gristmill.store.reader import Store
 from gristmill.store.sharded_bin import METADATA, read_tokenizer_state
+
+
+@runtime_checkable
+class OwnTokenizer(Protocol):
+    """A Tokenizer of `gristmill.tokenize`, which this half does not import: the only kind that has a fingerprint."""
+
+    name: str
+    fingerprint: str
+
+    def encode_batch(self, texts: Sequence[str]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]: ...
+
+
+@runtime_checkable
+class ForeignTokenizer(Protocol):
+    """A tokenizer of another library; its ids may lie in an object that has them as `ids`."""
+
+    def encode(self, text: str) -> object: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +80,7 @@ class GPTDataConfig:
             raise refuse("val_fraction", "a share from 0 to below 1", self.val_fraction)
 
     @classmethod
-    def read(cls, config: Any) -> GPTDataConfig:
+    def read(cls, config: object) -> GPTDataConfig:
         """The fields of `config` that are named here; what it has besides is the trainer's."""
         get = config.get if isinstance(config, Mapping) else functools.partial(getattr, config)
         values = {field.name: get(field.name, field.default) for field in dataclasses.fields(cls)}
@@ -82,13 +99,13 @@ class GPTDataLoader:
     into them, without a file descriptor each, at most 16,384 at once.
     """
 
-    def __init__(self, config: Any, tokenizer: Any, dataset_dir: str | os.PathLike[str] | None = None) -> None:
+    def __init__(self, config: object, tokenizer: object, dataset_dir: PathLike | None = None) -> None:
         self.config = GPTDataConfig.read(config)
         self.tokenizer = _named_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
         self._dataset_dir = None if dataset_dir is None else as_path("dataset_dir", dataset_dir).expanduser()
         self._loaders: dict[str, TorchLoader] = {}
         self._batches: dict[str, Iterator[Tensors]] = {}
-        self._discard: Any = None
+        self._discard: Callable[[], object] | None = None
         if self._dataset_dir is not None:
             self._check_tokenizer(self._dataset_dir)
             for split in SPLITS:
@@ -100,7 +117,7 @@ class GPTDataLoader:
 
     def _check_tokenizer(self, folder: Path) -> None:
         """Refuse a store that another tokenizer has made, where both are known."""
-        if not _is_ours(self.tokenizer):
+        if not isinstance(self.tokenizer, OwnTokenizer):
             return
         name, fingerprint = _made_by(folder)
         if name is not None and fingerprint != self.tokenizer.fingerprint:
@@ -158,11 +175,11 @@ class GPTDataLoader:
             return "There are no tokens yet: call prepare_data(text) first, or give dataset_dir."
         return f"There are no tokens for {split}: give a val_fraction above 0."
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, State]:
         """The place in each split: JSON, under 2 KB, the same on every rank."""
         return {split: loader.state_dict() for split, loader in self._loaders.items()}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Mapping[str, object]]) -> None:
         """Go on where `state` was taken; a text or a store must be there already, and be the same."""
         if not isinstance(state, dict) or state.keys() != self._loaders.keys():
             raise StateError(
@@ -190,21 +207,17 @@ def _made_by(folder: Path) -> tuple[str | None, str | None]:
     return kind, _named_tokenizer("gpt2").fingerprint if kind == "gpt2" else state.get("fingerprint")
 
 
-def _named_tokenizer(name: str) -> Any:
+def _named_tokenizer(name: str) -> OwnTokenizer:
     """A tokenizer by its name: the one thing here that only the writing half knows, bound when it is asked for."""
-    return importlib.import_module("gristmill.tokenize.tokenizer").load_tokenizer(name)
+    made: OwnTokenizer = importlib.import_module("gristmill.tokenize.tokenizer").load_tokenizer(name)
+    return made
 
 
-def _is_ours(tokenizer: Any) -> bool:
-    """Whether it is a Tokenizer of `gristmill.tokenize`: the only kind that knows its own fingerprint."""
-    return hasattr(tokenizer, "fingerprint")
-
-
-def _encode(tokenizer: Any, text: str) -> npt.NDArray[np.int64]:
+def _encode(tokenizer: object, text: str) -> npt.NDArray[np.int64]:
     """The ids of a text by our Tokenizer, or by another library's `encode`."""
-    if _is_ours(tokenizer):
+    if isinstance(tokenizer, OwnTokenizer):
         return np.asarray(tokenizer.encode_batch([text])[0], dtype=np.int64)
-    if not hasattr(tokenizer, "encode"):
+    if not isinstance(tokenizer, ForeignTokenizer):
         raise ConfigError(f"A text needs a tokenizer, a name or an object with encode(text), not {tokenizer!r}.")
     ids = tokenizer.encode(text)
     return np.asarray(getattr(ids, "ids", ids), dtype=np.int64)

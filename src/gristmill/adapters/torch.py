@@ -13,7 +13,7 @@ import bisect
 import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -32,8 +32,8 @@ from gristmill.core.errors import ConfigError, StateError
 from gristmill.core.html import counted
 from gristmill.loader.batch import Assembler, Group
 from gristmill.loader.fill import Batch, as_keys
-from gristmill.loader.loader import READAHEAD_BYTES, Loader, PlanLoader, step_after
-from gristmill.loader.state import check_state, make_state
+from gristmill.loader.loader import READAHEAD_BYTES, Loader, LoaderOptions, PlanLoader, step_after
+from gristmill.loader.state import State, check_state, make_state
 from gristmill.order.permute import use_compiled
 from gristmill.order.plan import Plan, as_plan
 
@@ -91,7 +91,7 @@ def _tensors(batch: Batch) -> Tensors:
     return {key: torch.from_numpy(array) for key, array in batch.items()}
 
 
-def as_device(device: Any) -> torch.device:
+def as_device(device: torch.device | str) -> torch.device:
     """A torch device, or its name."""
     try:
         return torch.device(device)
@@ -116,13 +116,13 @@ class TorchLoader(PlanLoader[Tensors]):
         *,
         device: torch.device | str | None = None,
         mesh: DeviceMesh | None = None,
-        **options: Any,
+        **options: Unpack[LoaderOptions],
     ) -> None:
         super().__init__(plan, *_resolve_rank(rank, world_size, mesh), **options)
         self.device = None if device is None else as_device(device)
         self._pins = torch.cuda.is_available() and (self.device is None or self.device.type == "cuda")
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**super().__getstate__(), "device": self.device, "_pins": self._pins}
 
     def batch(self, step: int) -> Tensors:
@@ -172,8 +172,10 @@ class BatchDataset(IterableDataset[Tensors]):
     ) -> None:
         self.plan = as_plan("plan", plan)
         self._start = 0
-        arrays: dict[str, Any] = {"keys": keys, "max_docs": max_docs, "pad_to_multiple_of": pad_to_multiple_of}
-        self._loader = Loader(plan, *_resolve_rank(rank, world_size, mesh), threads=0, **arrays)
+        ranks = _resolve_rank(rank, world_size, mesh)
+        self._loader = Loader(
+            plan, *ranks, keys=keys, threads=0, max_docs=max_docs, pad_to_multiple_of=pad_to_multiple_of
+        )
         # Loads the compiled kernels (half a second), which forked workers then inherit.
         self._loader.batch(plan.skips.next_served(0))
 
@@ -189,16 +191,22 @@ class BatchDataset(IterableDataset[Tensors]):
         worker = get_worker_info()
         return BatchIterator(self._loader, self._start, *((worker.id, worker.num_workers) if worker else (0, 1)))
 
-    def resume(self, state: dict[str, Any]) -> None:
+    def resume(self, state: Mapping[str, object]) -> None:
         """Let passes start where `state` was taken: by a loader, `state_after` or `state_from_snapshot`."""
         self._start = check_state(self.plan, state)
 
-    def state_after(self, batches: int) -> dict[str, Any]:
+    def state_after(self, batches: int) -> State:
         """The loader's state once this many batches of a pass are trained on: torch's own DataLoader keeps none."""
         step = step_after(self.plan, self._start, batches)
         if batches < 0 or (self.plan.total_steps is not None and step > self.plan.total_steps):
             raise ConfigError(f"A pass from step {self._start:,} has no {batches:,} batches.")
         return make_state(self.plan, step)
+
+
+class WorkerState(State):
+    """A loader's state, and among how many workers the next batch is this one's."""
+
+    workers: int
 
 
 class BatchIterator:
@@ -219,13 +227,13 @@ class BatchIterator:
         self._step = step_after(self._loader.plan, step, self._workers)
         return sendable(_tensors(batch))
 
-    def state_dict(self) -> dict[str, Any]:
-        """The loader's state before this worker's next batch, and among how many workers it is the next."""
+    def state_dict(self) -> WorkerState:
+        """The state before this worker's next batch."""
         total = self._loader.plan.total_steps
         step = self._step if total is None else min(self._step, total)
         return {**make_state(self._loader.plan, step), "workers": self._workers}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Go on where `state` was taken, by the same worker of as many."""
         step = check_state(self._loader.plan, state)
         if state.get("workers") != self._workers:
@@ -236,7 +244,7 @@ class BatchIterator:
         self._seek(step)
 
 
-def state_from_snapshot(plan: Plan, snapshot: Mapping[str, Any]) -> dict[str, Any]:
+def state_from_snapshot(plan: Plan, snapshot: Mapping[str, Any]) -> State:
     """The loader's own state at the place where a StatefulDataLoader over a BatchDataset took `snapshot`.
 
     It fits any number of workers (`BatchDataset.resume`) and of ranks, and any loader of ours.
@@ -250,7 +258,7 @@ def state_from_snapshot(plan: Plan, snapshot: Mapping[str, Any]) -> dict[str, An
     return make_state(plan, step_after(plan, earliest, snapshot.get("_steps_since_snapshot", 0)))
 
 
-def _iterator_states(snapshot: Mapping[str, Any]) -> list[Any]:
+def _iterator_states(snapshot: Mapping[str, Any]) -> list[object]:
     """The states of a snapshot's iterators, one without workers, else one a worker."""
     workers = snapshot.get("_snapshot", {}).get("_worker_snapshots")
     holders = [snapshot] if workers is None else list(workers.values())
@@ -295,10 +303,10 @@ class SampleDataset(Dataset[Tensors]):
         last = skips.last_served(ends[-1][1])
         self._length = self._firsts[-1] - self.plan.segment(last).batch_size + len(self.plan.samples(last))
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {name: getattr(self, name) for name in ("plan", "keys", "_max_docs", "pad_to_multiple_of")}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         self._open()
 

@@ -10,7 +10,7 @@ import copy
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol, TypedDict, cast
 
 from gristmill.arrow.files import (
     ArrowFile,
@@ -34,7 +34,19 @@ _FORMATS = {"python": python_rows, "numpy": numpy_rows}
 Position = tuple[int, int, int]
 
 
-class Step(Protocol):
+class ArrowState(TypedDict):
+    """A position in a data set, with what must be equal to go on from it: JSON, under 1 KB."""
+
+    version: int
+    data: str
+    order: str
+    workers: list[int]
+    file: int
+    row: int
+    given: int
+
+
+class Transform(Protocol):
     """What is done to rows on their way: `at_once` of them are seen together, 1 if each stands alone."""
 
     @property
@@ -47,7 +59,7 @@ class Step(Protocol):
 class Filter:
     """Leaves out the rows for which the function says no."""
 
-    function: Callable[[Row], Any]
+    function: Callable[[Row], object]
     at_once: int = 1
 
     def __call__(self, rows: list[Row]) -> list[Row]:
@@ -58,14 +70,14 @@ class Filter:
 class Map:
     """Adds to each row what the function makes of it, in place of the columns to remove."""
 
-    function: Callable[[Row], Mapping[str, Any]]
+    function: Callable[[Row], Mapping[str, object]]
     removed: frozenset[str]
     at_once: int = 1
 
     def __call__(self, rows: list[Row]) -> list[Row]:
         return [self._merged(row, _checked(self.function(row))) for row in rows]
 
-    def _merged(self, row: Row, made: Mapping[str, Any]) -> Row:
+    def _merged(self, row: Row, made: Mapping[str, object]) -> Row:
         return {name: value for name, value in row.items() if name not in self.removed} | dict(made)
 
 
@@ -89,7 +101,7 @@ class BatchedMap(Map):
         return [dict(zip(merged, values, strict=True)) for values in zip(*merged.values(), strict=True)]
 
 
-def _checked(made: Any) -> Mapping[str, Any]:
+def _checked(made: Mapping[str, object]) -> Mapping[str, object]:
     if not isinstance(made, Mapping):
         raise ConfigError(f"The function of map must return a dict of columns, it returned {type(made).__name__}.")
     return made
@@ -105,7 +117,7 @@ class ArrowIterableDataset:
     def __init__(self, files: Sequence[ArrowFile], pieces: Sequence[Piece]) -> None:
         self._files, self._pieces = tuple(files), tuple(pieces)
         self._order: tuple[str, ...] = ()
-        self._steps: tuple[Step, ...] = ()
+        self._steps: tuple[Transform, ...] = ()
         self._format = "python"
         self._identity = fingerprint([[[file.size, file.rows] for file in files], [vars(piece) for piece in pieces]])
         self._restart()
@@ -120,7 +132,7 @@ class ArrowIterableDataset:
         _introduce_to_torch()
         return type(self)
 
-    def _changed(self, **attributes: Any) -> ArrowIterableDataset:
+    def _changed(self, **attributes: object) -> ArrowIterableDataset:
         new = copy.copy(self)
         vars(new).update(attributes)
         new._restart()
@@ -152,7 +164,7 @@ class ArrowIterableDataset:
 
     def map(
         self,
-        function: Callable[[Row], Mapping[str, Any]],
+        function: Callable[[Row], Mapping[str, object]],
         batched: bool = False,
         batch_size: int = 1000,
         remove_columns: Sequence[str] = (),
@@ -166,7 +178,7 @@ class ArrowIterableDataset:
         step = BatchedMap(function, removed, batch_size) if as_flag("batched", batched) else Map(function, removed)
         return self._changed(_steps=(*self._steps, step))
 
-    def filter(self, function: Callable[[Row], Any]) -> ArrowIterableDataset:
+    def filter(self, function: Callable[[Row], object]) -> ArrowIterableDataset:
         """Only the rows for which the function says yes."""
         return self._changed(_steps=(*self._steps, Filter(as_function("function", function))))
 
@@ -220,8 +232,8 @@ class ArrowIterableDataset:
             rows = step(rows)
         return rows
 
-    def state_dict(self) -> dict[str, Any]:
-        """The position after the last row given, with what must be equal to go on from it: JSON, under 1 KB."""
+    def state_dict(self) -> ArrowState:
+        """The position after the last row given."""
         file, row, given = self._position
         return {
             "version": STATE_VERSION,
@@ -233,9 +245,9 @@ class ArrowIterableDataset:
             "given": given,
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Let the next iteration begin where `state` was taken; nothing is read for it."""
-        own = self.state_dict()
+        own, place = self.state_dict(), cast(ArrowState, state)
         if not isinstance(state, dict) or state.keys() != own.keys() or state["version"] != STATE_VERSION:
             raise StateError(f"This is no state of an ArrowIterableDataset of version {STATE_VERSION}.")
         if state["data"] != own["data"]:
@@ -245,8 +257,8 @@ class ArrowIterableDataset:
                 f"The state belongs to the order {state['order']!r}, this data set has {own['order']!r}: "
                 "shuffle and shard it the same way."
             )
-        self._position = (state["file"], state["row"], state["given"])
-        self._resumes_for = list(state["workers"])
+        self._position = (place["file"], place["row"], place["given"])
+        self._resumes_for = list(place["workers"])
 
 
 def _rows(file: MappedFile, piece: Piece, first: int, format: str) -> Iterator[Row]:

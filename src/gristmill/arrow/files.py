@@ -69,7 +69,7 @@ def _mapped_batches(path: str) -> list[pa.RecordBatch]:
         ) from error
 
 
-def _read_names(fields: Iterable[Any]) -> None:
+def _read_names(fields: Iterable[pa.Field]) -> None:
     """Decode the names of fields and of their parts: pyarrow does so only when rows are made of them."""
     for field in fields:
         _ = field.name
@@ -180,7 +180,7 @@ def numpy_rows(batch: pa.RecordBatch) -> list[Row]:
     return [dict(zip(names, row, strict=True)) for row in zip(*map(_numpy_values, batch.columns), strict=True)]
 
 
-def _numpy_values(column: pa.Array) -> Sequence[Any]:
+def _numpy_values(column: pa.Array) -> Sequence[object]:
     import pyarrow as pa
 
     kind = column.type
@@ -190,7 +190,7 @@ def _numpy_values(column: pa.Array) -> Sequence[Any]:
     if listed and _is_number(kind.value_type) and not column.null_count and not column.values.null_count:
         flat, edges = column.values.to_numpy(), column.offsets.to_pylist()
         return [flat[first:end] for first, end in itertools.pairwise(edges)]
-    values: list[Any] = column.to_pylist()
+    values: list[object] = column.to_pylist()
     return values
 
 

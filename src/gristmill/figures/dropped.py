@@ -44,7 +44,7 @@ class DroppedRow(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class Group:
+class DroppedGroup:
     """Documents that went by one rule for one reason: how many, of which sources, and some of them."""
 
     rule: str
@@ -60,7 +60,7 @@ class Dropped:
 
     documents: int
     has_texts: bool
-    groups: list[Group]
+    groups: list[DroppedGroup]
 
 
 def dropped(store: Address, asked: Mapping[str, str | None], examples: int) -> Dropped:
@@ -161,12 +161,12 @@ def _check_known(asked: Mapping[str, str | None], counted: Counter[Keys], store:
 
 def _grouped(
     counted: Counter[Keys], asked: Mapping[str, str | None], examples: Mapping[Kind, list[DroppedRow]]
-) -> list[Group]:
+) -> list[DroppedGroup]:
     found: dict[Kind, Counter[str]] = {}
     for keys, count in counted.items():
         if _fits(keys, asked):
             found.setdefault(keys[:2], Counter())[keys[2]] += count
-    groups = [Group(*kind, sources.total(), sources, examples[kind]) for kind, sources in found.items()]
+    groups = [DroppedGroup(*kind, sources.total(), sources, examples[kind]) for kind, sources in found.items()]
     return sorted(groups, key=lambda group: (-group.documents, group.rule, group.reason))
 
 

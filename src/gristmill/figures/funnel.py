@@ -15,7 +15,7 @@ Part = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Step:
+class FunnelStep:
     """What is left after a step, of what, dropped documents by reason, and how often a mix takes each source.
 
     `kept` is in documents, of a split in tokens of all splits; None where nothing could go.
@@ -41,23 +41,23 @@ class SourcePart:
 
 
 @dataclass(frozen=True)
-class Funnel:
+class FunnelFigures:
     """Documents that all rules kept, of those read; the steps, those that dropped nothing apart; and the sources."""
 
     kept: Part | None
-    steps: Sequence[Step]
+    steps: Sequence[FunnelStep]
     idle: Sequence[str]
     sources: Sequence[SourcePart]
 
 
-def sum_up(rows: Sequence[FunnelRow]) -> Funnel:
+def sum_up(rows: Sequence[FunnelRow]) -> FunnelFigures:
     """The figures of a manifest's funnel."""
     names = list(dict.fromkeys(row["stage"] for row in rows))
     steps = [_step(name, [row for row in rows if row["stage"] == name], rows) for name in names]
     passed = [step for step in steps if step.name not in _NO_RULES]
     idle = [step.name for step in passed[1:] if not step.reasons]
     sources = dict.fromkeys(row["source"] for row in rows)
-    return Funnel(
+    return FunnelFigures(
         (passed[-1].documents, passed[0].documents) if passed else None,
         [step for step in steps if step.name not in idle],
         idle,
@@ -65,14 +65,14 @@ def sum_up(rows: Sequence[FunnelRow]) -> Funnel:
     )
 
 
-def _step(name: str, own: Sequence[FunnelRow], rows: Sequence[FunnelRow]) -> Step:
+def _step(name: str, own: Sequence[FunnelRow], rows: Sequence[FunnelRow]) -> FunnelStep:
     reasons: Counter[str] = Counter()
     for row in own:
         reasons.update(row.get("reasons", {}))
     documents, tokens = sum(row["documents"] for row in own), sum(row.get("tokens", 0) for row in own)
     kept = (tokens, _tokens(rows)) if name in SPLITS else (documents, documents + reasons.total()) if reasons else None
     times = {row["source"]: row["times"] for row in own if "times" in row}
-    return Step(name, documents, sum(row.get("bytes", 0) for row in own), tokens, kept, reasons, times)
+    return FunnelStep(name, documents, sum(row.get("bytes", 0) for row in own), tokens, kept, reasons, times)
 
 
 def _source(name: str, own: Sequence[FunnelRow]) -> SourcePart:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gristmill.loader.fill import Batch
 from gristmill.loader.plan_file import load_plan
-from gristmill.loader.state import check_state, check_values
+from gristmill.loader.state import as_state, check_state
 from gristmill.order.forecast import Forecast
 from gristmill.order.mix import weight_text
 from gristmill.order.phases import Segment
@@ -61,13 +61,13 @@ def _phase(plan: Plan, segment: Segment) -> PhaseFigures:
     return PhaseFigures(segment.from_step, segment.to_step, segment.seq_len, segment.batch_size, weights)
 
 
-def state_figures(state: dict[str, object], plan: str | None) -> dict[str, object]:
+def state_figures(state: object, plan: str | None) -> Mapping[str, object]:
     """What a checkpoint holds, and that it belongs to the plan in the file `plan`, if one is given."""
-    check_values(state)
+    known = as_state(state)
     if plan is None:
-        return state
-    check_state(load_plan(Path(plan)), state)
-    return {**state, "belongs to": plan}
+        return known
+    check_state(load_plan(Path(plan)), known)
+    return {**known, "belongs to": plan}
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gristmill.figures.funnel import UNREADABLE, Funnel, sum_up
+from gristmill.figures.funnel import UNREADABLE, FunnelFigures, sum_up
 from gristmill.places.address import Address
 from gristmill.places.door import place_at
 from gristmill.store.manifest import MANIFEST, SPLITS, Manifest, load_manifest
@@ -51,7 +51,7 @@ class StoreFigures:
         return any(row.get("reasons") or row["stage"] == UNREADABLE for row in self.manifest.funnel)
 
     @property
-    def steps(self) -> Funnel:
+    def steps(self) -> FunnelFigures:
         """The funnel, summed over the sources."""
         return sum_up(self.manifest.funnel)
 

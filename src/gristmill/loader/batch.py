@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from gristmill.core.arguments import as_whole
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError
-from gristmill.loader.fill import DTYPES, IGNORED, NO_DOCUMENTS, Batch, Filler, as_keys
+from gristmill.loader.fill import DTYPES, IGNORED, NO_DOCUMENTS, Batch, Columns, Filler, as_keys
 from gristmill.loader.locate import find_pieces
 from gristmill.loader.pieces import Pieces
 from gristmill.order.cut import DocumentCut
@@ -21,6 +21,7 @@ from gristmill.order.phases import Segment
 from gristmill.order.plan import Plan
 from gristmill.store.format import FRAME_TOKENS
 from gristmill.store.maps import MAX_MAPS
+from gristmill.store.reader import Store
 from gristmill.store.table import ShardTable
 
 _NEED_DOCUMENTS = ("doc_ids", "position_ids", "cu_seqlens")
@@ -116,7 +117,8 @@ class Assembler:
         masked = self._by_piece or bool(plan.exclusions) or not plan.options.drop_last
         wanted = [key for key in DTYPES if key == "input_ids" or key in keys or (key == "loss_mask" and masked)]
         self._looks_up = not self._by_piece and any(key in _NEED_DOCUMENTS for key in keys)
-        stores: Any = [source.store for source in plan.sources]
+        # A plan counts tokens, whoever holds them; here they are read.
+        stores = cast(list[Store], [source.store for source in plan.sources])
         self._table = ShardTable(stores, documents=self._by_piece or self._looks_up, max_maps=max_maps)
         self._eos = self._one_eos(masked)
         self.filler = Filler(
@@ -192,7 +194,7 @@ class Assembler:
             return 1
         return max(1, _STACK_BYTES // (self.filler.bytes_per_row(group.segment.seq_len) * group.rows))
 
-    def _documents(self, shards: Ints) -> AbstractContextManager[tuple[Any, ...]]:
+    def _documents(self, shards: Ints) -> AbstractContextManager[Columns]:
         """The document table, where rows are stretches of the stream in which documents must be found."""
         return self._table.documents(shards) if self._looks_up else nullcontext(NO_DOCUMENTS)
 

@@ -28,9 +28,9 @@ class Buffers:
     def __init__(self, limit: int) -> None:
         self._limit, self._kept = limit, 0
         self._lock = Lock()
-        self._pools: dict[tuple[str, tuple[int, ...], Any], list[npt.NDArray[Any]]] = {}
+        self._pools: dict[tuple[str, tuple[int, ...], np.dtype[Any]], list[npt.NDArray[Any]]] = {}
 
-    def empty(self, name: str, shape: tuple[int, ...], dtype: Any) -> npt.NDArray[Any]:
+    def empty(self, name: str, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """An array with whatever content, that no one else uses."""
         kind = (name, shape, np.dtype(dtype))
         with self._lock:

@@ -19,8 +19,10 @@ from gristmill.loader.buffers import Buffers
 from gristmill.loader.pieces import Pieces
 
 Batch = dict[str, npt.NDArray[Any]]
+# The columns of a shard table or a document table.
+Columns = tuple[npt.NDArray[Any], ...]
 # The arrays of a batch. The compiled pass fills all but the last, in this order.
-DTYPES: dict[str, Any] = {
+DTYPES: dict[str, type[np.generic]] = {
     "input_ids": np.int64,
     "labels": np.int64,
     "loss_mask": np.bool_,
@@ -64,8 +66,8 @@ class Filler:
 
     def fill(
         self,
-        shards: tuple[Any, ...],
-        documents: tuple[Any, ...],
+        shards: Columns,
+        documents: Columns,
         pieces: Pieces,
         edges: Ints,
         seq_len: int,

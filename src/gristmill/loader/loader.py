@@ -12,8 +12,8 @@ import itertools
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Generic, Self, TypedDict, TypeVar
 
 from gristmill.core.arguments import as_whole
 from gristmill.core.errors import ConfigError
@@ -22,7 +22,7 @@ from gristmill.loader.fill import Batch, as_keys
 from gristmill.loader.orderahead import OrderAhead
 from gristmill.loader.partition import Partition
 from gristmill.loader.readahead import ReadAhead
-from gristmill.loader.state import check_state, make_state
+from gristmill.loader.state import State, check_state, make_state
 from gristmill.order.plan import Plan, as_plan
 
 if TYPE_CHECKING:
@@ -31,6 +31,16 @@ if TYPE_CHECKING:
 # Enough to hide a slow read of a batch of 64 x 2,048 with all keys (3.4 MB); buffers are used again, not grown.
 READAHEAD_BYTES = 64 << 20
 Item = TypeVar("Item")
+
+
+class LoaderOptions(TypedDict, total=False):
+    """What `Loader` may be told beside its plan and its rank."""
+
+    keys: str | Sequence[str]
+    threads: int
+    readahead_bytes: int
+    max_docs: int | None
+    pad_to_multiple_of: int | None
 
 
 class PlanLoader(ABC, Generic[Item]):
@@ -72,12 +82,12 @@ class PlanLoader(ABC, Generic[Item]):
         self._owner = os.getpid()
         self._tally, self._batches, self._waited, self._began = Tally(), 0, 0.0, 0.0
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         names = ("plan", "keys", "step", "_threads", "_readahead_bytes", "_max_docs", "_pad_to_multiple_of",
                  "_partition")  # fmt: skip
         return {name: getattr(self, name) for name in names}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         self._reset()
 
@@ -220,11 +230,11 @@ class PlanLoader(ABC, Generic[Item]):
             raise ConfigError(f"Step {step} is outside the plan, which has {self.plan.total_steps} steps.")
         self.step = step
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         """The state to keep with a checkpoint: JSON, under 1 KB, the same on every rank."""
         return make_state(self.plan, self.step)
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Go on where `state` was taken; any plan that is equal before that step is accepted, no other."""
         self.step = check_state(self.plan, state)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from gristmill.core.arguments import PathLike
 from gristmill.core.errors import ConfigError
@@ -13,6 +12,14 @@ from gristmill.places.address import Address
 from gristmill.places.door import address_of, as_address, place_at
 from gristmill.store.opening import open_store
 from gristmill.store.reader import Store
+
+
+class Pin(TypedDict):
+    """Where a plan's source lies, and what its files do not say themselves; see `Store.location`."""
+
+    path: str | list[str]
+    dtype: NotRequired[str | None]
+    eos: NotRequired[int | None]
 
 
 def load_plan(path: PathLike) -> Plan:
@@ -26,7 +33,7 @@ def load_plan(path: PathLike) -> Plan:
     return Plan.from_json(text, {name: _pinned_store(place, name, pin) for name, pin in sources.items()})
 
 
-def _pinned_store(plan: Address, name: str, pin: Mapping[str, Any]) -> Store:
+def _pinned_store(plan: Address, name: str, pin: Pin) -> Store:
     """A source of a plan, opened as it was when the plan was made."""
     given = pin["path"] if isinstance(pin["path"], list) else [pin["path"]]
     places = [_pinned_place(plan, name, str(path)) for path in given]

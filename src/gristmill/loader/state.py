@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TypedDict, cast
 
 from gristmill.core.errors import StateError
 from gristmill.core.hashing import fingerprint
-from gristmill.core.values import check_kinds, shown
+from gristmill.core.values import check_kinds, kinds_of, shown
 from gristmill.order.options import MOST
 from gristmill.order.plan import Plan
 
 STATE_VERSION = 1
-_KINDS = {
-    "version": Any, "step": int, "plan": str, "digest": str, "tokens": int, "parts": Mapping[str, Any]
-}  # fmt: skip
 
 
-def make_state(plan: Plan, step: int) -> dict[str, Any]:
+class State(TypedDict):
     """What a run must keep to go on at `step`: JSON, under 1 KB, the same on every rank."""
+
+    version: int
+    step: int
+    plan: str
+    digest: str
+    tokens: int
+    parts: Mapping[str, object]
+
+
+def make_state(plan: Plan, step: int) -> State:
+    """The state before `step`."""
     return {
         "version": STATE_VERSION,
         "step": step,
@@ -29,15 +37,18 @@ def make_state(plan: Plan, step: int) -> dict[str, Any]:
     }
 
 
-def _parts(plan: Plan, step: int) -> dict[str, Any]:
+def _parts(plan: Plan, step: int) -> dict[str, object]:
     """The prefix by named parts: plain values as they are, the rest as 8 hex digits."""
     parts = plan.prefix(step)
     return {name: fingerprint(part)[:8] if isinstance(part, list) else part for name, part in parts.items()}
 
 
-def check_state(plan: Plan, state: dict[str, Any]) -> int:
+def check_state(plan: Plan, given: object) -> int:
     """The step to go on from, if the plan is equal to the checkpoint's on all steps before it; else what differs."""
-    step = _checked_step(plan, state)
+    state = as_state(given)
+    step = state["step"]
+    if not 0 <= step <= (MOST["steps"] if plan.total_steps is None else plan.total_steps):
+        raise StateError(f"The checkpoint is at step {step}, the plan has {plan.total_steps}: raise steps=.")
     if state["plan"] != plan.prefix_fingerprint(step):
         raise StateError(f"This checkpoint (step {step:,}) belongs to another plan: {_differences(plan, state, step)}")
     if state["digest"] != plan.digest(plan.skips.last_served(step)):
@@ -48,24 +59,18 @@ def check_state(plan: Plan, state: dict[str, Any]) -> int:
     return step
 
 
-def check_values(state: Any) -> None:
-    """Refuse what is no state of a loader, whatever the plan."""
-    if not isinstance(state, dict) or any(key not in state for key in _KINDS):
-        raise StateError(f"This is no state of a Gristmill loader: it must have {', '.join(_KINDS)}.")
+def as_state(state: object) -> State:
+    """The state that this must be, whatever the plan."""
+    kinds = kinds_of(State)
+    if not isinstance(state, dict) or any(key not in state for key in kinds):
+        raise StateError(f"This is no state of a Gristmill loader: it must have {', '.join(kinds)}.")
     if state["version"] != STATE_VERSION:
         raise StateError(f"The checkpoint has version {shown(state['version'])}; this software reads {STATE_VERSION}.")
-    check_kinds(state, _KINDS, "the checkpoint", StateError)
+    check_kinds(state, kinds, "the checkpoint", StateError)
+    return cast(State, state)
 
 
-def _checked_step(plan: Plan, state: dict[str, Any]) -> int:
-    check_values(state)
-    step: int = state["step"]
-    if not 0 <= step <= (MOST["steps"] if plan.total_steps is None else plan.total_steps):
-        raise StateError(f"The checkpoint is at step {step}, the plan has {plan.total_steps}: raise steps=.")
-    return step
-
-
-def _differences(plan: Plan, state: dict[str, Any], step: int) -> str:
+def _differences(plan: Plan, state: State, step: int) -> str:
     """The parts that differ, with both values where they are plain, and what would bring them together."""
     now, then = _parts(plan, step), state["parts"]
     named = []

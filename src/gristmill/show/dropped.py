@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gristmill.show.terminal import Row, line, paragraph, percent, table
 
 if TYPE_CHECKING:
-    from gristmill.figures.dropped import Dropped, DroppedRow, Group
+    from gristmill.figures.dropped import Dropped, DroppedGroup, DroppedRow
 
 _SHOWN_TEXT = 150
 _SHOWN_DETAIL = 30
@@ -30,7 +30,7 @@ def show_dropped(path: str, found: Dropped) -> None:
         paragraph("The texts were not kept: prepare with --keep-dropped to read them here.")
 
 
-def _show_examples(group: Group) -> None:
+def _show_examples(group: DroppedGroup) -> None:
     line(f"\n{group.rule}, {group.reason}: {len(group.examples):,} of {group.documents:,}")
     table("", ("id", "source", "value", "detail"), [_example(row) for row in group.examples])
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gristmill.core.sizes import mega
-from gristmill.figures.funnel import UNREADABLE, Funnel, Step
+from gristmill.figures.funnel import UNREADABLE, FunnelFigures, FunnelStep
 from gristmill.show.terminal import JOIN, Row, line, paragraph, percent, table
 from gristmill.store.manifest import FunnelRow
 
 _REASONS_SHOWN = 3
 
 
-def show_funnel(funnel: Funnel) -> None:
+def show_funnel(funnel: FunnelFigures) -> None:
     """What came in, what each step that dropped something left, the splits; and what came of each source."""
     if not funnel.steps:
         return
@@ -38,7 +38,7 @@ def show_split(funnel: Sequence[FunnelRow]) -> None:
     ])  # fmt: skip
 
 
-def _row(step: Step) -> Row:
+def _row(step: FunnelStep) -> Row:
     """A step with its reasons, or with what a mix took of each source, below it."""
     if step.name == UNREADABLE:
         return Row((step.name, step.documents, "", "", ""))
