@@ -46,7 +46,7 @@ def test_what_was_located_may_be_filled_in_any_order_and_again(plan):
 def test_no_map_is_leased_while_a_stack_is_in_hand(plan):
     assembler = Assembler(plan, KEYS, None, buffer_bytes=1 << 20, max_maps=3)
     for _ in assembler.fill(assembler.locate(group_of(plan, range(8)))):
-        assert not assembler._table.bins._leases.any() and not assembler._table.indices._leases.any()
+        assert not assembler._table.bins._leases.any() and not assembler._table.documents.indices._leases.any()
         assert (assembler._table.bins.addresses != 0).sum() <= 3
 
 

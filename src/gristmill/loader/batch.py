@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 
 from gristmill.core.arguments import as_whole
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError
-from gristmill.loader.fill import DTYPES, IGNORED, NO_DOCUMENTS, Batch, Columns, Filler, as_keys
+from gristmill.loader.fill import DTYPES, IGNORED, NO_DOCUMENTS, Batch, Filler, as_keys
 from gristmill.loader.locate import find_pieces
 from gristmill.loader.pieces import Pieces
 from gristmill.order.cut import DocumentCut
@@ -21,8 +21,8 @@ from gristmill.order.phases import Segment
 from gristmill.order.plan import Plan
 from gristmill.store.format import FRAME_TOKENS
 from gristmill.store.maps import MAX_MAPS
-from gristmill.store.reader import Store
-from gristmill.store.table import ShardTable
+from gristmill.store.opening import as_store
+from gristmill.store.table import DocumentColumns, table_of
 
 _NEED_DOCUMENTS = ("doc_ids", "position_ids", "cu_seqlens")
 # Each row may touch two shards, far under the maps a process may have.
@@ -117,9 +117,9 @@ class Assembler:
         masked = self._by_piece or bool(plan.exclusions) or not plan.options.drop_last
         wanted = [key for key in DTYPES if key == "input_ids" or key in keys or (key == "loss_mask" and masked)]
         self._looks_up = not self._by_piece and any(key in _NEED_DOCUMENTS for key in keys)
-        # A plan counts tokens, whoever holds them; here they are read.
-        stores = cast(list[Store], [source.store for source in plan.sources])
-        self._table = ShardTable(stores, documents=self._by_piece or self._looks_up, max_maps=max_maps)
+        self._table = table_of([as_store("A source", source.store) for source in plan.sources], max_maps)
+        if self._by_piece or self._looks_up:
+            _ = self._table.documents  # which may refuse
         self._eos = self._one_eos(masked)
         self.filler = Filler(
             wanted, eos=self._eos, by_piece=self._by_piece, max_docs=max_docs, buffer_bytes=buffer_bytes
@@ -194,9 +194,9 @@ class Assembler:
             return 1
         return max(1, _STACK_BYTES // (self.filler.bytes_per_row(group.segment.seq_len) * group.rows))
 
-    def _documents(self, shards: Ints) -> AbstractContextManager[Columns]:
+    def _documents(self, shards: Ints) -> AbstractContextManager[DocumentColumns]:
         """The document table, where rows are stretches of the stream in which documents must be found."""
-        return self._table.documents(shards) if self._looks_up else nullcontext(NO_DOCUMENTS)
+        return self._table.documents.leased(shards) if self._looks_up else nullcontext(NO_DOCUMENTS)
 
     def _exclude(self, steps: range, pieces: Pieces, batch: Batch) -> None:
         """Mask the tokens of excluded documents, and in mode 'replace' turn them into EOS.

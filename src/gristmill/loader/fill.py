@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,10 @@ from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.loader.buffers import Buffers
 from gristmill.loader.pieces import Pieces
 
+if TYPE_CHECKING:
+    from gristmill.store.table import DocumentColumns, ShardColumns
+
 Batch = dict[str, npt.NDArray[Any]]
-# The columns of a shard table or a document table.
-Columns = tuple[npt.NDArray[Any], ...]
 # The arrays of a batch. The compiled pass fills all but the last, in this order.
 DTYPES: dict[str, type[np.generic]] = {
     "input_ids": np.int64,
@@ -34,7 +35,8 @@ DTYPES: dict[str, type[np.generic]] = {
 KEYS = (*DTYPES, "sample_ids")
 IGNORED = -100
 _ABSENT = [(key, np.empty((0, 0), dtype=dtype)) for key, dtype in DTYPES.items() if key != "attention_mask"]
-NO_DOCUMENTS = (np.empty(0, dtype=np.int64),) * 6
+_NONE = np.empty(0, dtype=np.int64)
+NO_DOCUMENTS: DocumentColumns = (_NONE, _NONE, _NONE, _NONE, _NONE, _NONE)
 
 
 class Filler:
@@ -66,8 +68,8 @@ class Filler:
 
     def fill(
         self,
-        shards: Columns,
-        documents: Columns,
+        shards: ShardColumns,
+        documents: DocumentColumns,
         pieces: Pieces,
         edges: Ints,
         seq_len: int,

@@ -58,7 +58,7 @@ def _documents(plan: Plan, table: ShardTable, samples: Ints, seq_len: int) -> tu
     for k in np.unique(samples[:, 0]):
         here = np.flatnonzero(samples[:, 0] == k)
         which, documents, windows = cuts[k].windows(samples[here, 2], seq_len)
-        parts.append((here[which], table.doc_bases[k] + documents, windows))
+        parts.append((here[which], table.documents.bases[k] + documents, windows))
     if len(parts) == 2:
         return parts[1]
     rows, documents, windows = (np.concatenate(column) for column in zip(*parts, strict=True))
@@ -71,6 +71,6 @@ def _spans(table: ShardTable, documents: Ints) -> tuple[Ints, Ints]:
     from gristmill.store.kernels import document_spans  # which imports Numba: not before the first batch
 
     spans = np.empty((len(documents), 2), dtype=np.int64)
-    with table.documents(table.shards_of_documents(documents)) as shards:
+    with table.documents.leased(table.documents.shards_of(documents)) as shards:
         document_spans(*shards, documents, spans)
     return np.ascontiguousarray(spans[:, 0]), np.ascontiguousarray(spans[:, 1])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from gristmill.store.format import FRAME_TOKENS
 from gristmill.store.frames import Frames
 
 if TYPE_CHECKING:
-    from gristmill.store.table import ShardTable
+    from gristmill.store.table import ShardColumns, ShardTable
 
 
 class Extents:
@@ -33,7 +33,7 @@ class Extents:
         self.frames = Frames(table)
 
     @contextlib.contextmanager
-    def leased(self, positions: Ints, lengths: Ints) -> Iterator[tuple[Any, ...]]:
+    def leased(self, positions: Ints, lengths: Ints) -> Iterator[ShardColumns]:
         """The shard table of the pieces [positions, + lengths), whose shards must be mapped where they can."""
         table = self._table
         extents = _distinct(self._holding(positions), self._holding(positions + np.maximum(lengths, 1) - 1))

@@ -75,7 +75,8 @@ class Store:
         self.eos, self.owned = facts.eos, facts.owned
         self._starts = offsets(files.tokens)
         self._names = NamedDocuments(files) if facts.owned else NumberedDocuments(files)
-        self._lock = Lock()
+        self.lock = Lock()
+        self.table: ShardTable | None = None  # the last that `table_of` made with this store as its first
         self._scanned: tempfile.TemporaryDirectory[str] | None = None
         self._packs: dict[int, PackIndex] = {}
         self._fingerprints: dict[int, str] = {}
@@ -161,7 +162,7 @@ class Store:
 
     def pack_index(self, seq_len: int) -> PackIndex:
         """The pack index for `seq_len`, made beforehand by `gristmill index`."""
-        with self._lock:
+        with self.lock:
             if seq_len not in self._packs:
                 self._packs[seq_len] = open_pack_index(self, seq_len)
             return self._packs[seq_len]
@@ -193,7 +194,7 @@ class Store:
 
     def _token_sums(self, shard: int) -> Sums:
         """The sums of a shard's tokens; those of the last shard that was asked for are kept."""
-        with self._lock:
+        with self.lock:
             if self._summed[0] != shard:
                 path = self.files.sibling(shard, BLOCKS_SUFFIX)
                 with _readable(path):
@@ -243,7 +244,7 @@ class Store:
                 f"`gristmill index {self.facts.path} --eos ID`."
             )
         if (self.files.documents < 0).any():
-            with self._lock:
+            with self.lock:
                 self.files.documents[:] = [read_header(self.idx_path(i)).documents for i in range(self.num_shards)]
         return self.files.documents
 
@@ -251,7 +252,7 @@ class Store:
         """The `.idx` of a shard; where EOS alone marks documents, it is scanned into a temporary file first."""
         if self.facts.boundary == "idx":
             return self.files.sibling(shard, ".idx")
-        with self._lock:
+        with self.lock:
             if self._scanned is None:
                 self._scanned = tempfile.TemporaryDirectory(prefix="gristmill-")
             path = Path(self._scanned.name) / f"{shard}.idx"
@@ -263,7 +264,7 @@ class Store:
 
     def _idx(self, shard: int) -> Idx:
         """The opened `.idx` of a shard; the last 64 stay open."""
-        with self._lock:
+        with self.lock:
             if shard not in self._indices:
                 while len(self._indices) >= _OPEN_INDICES:
                     self._indices.pop(next(iter(self._indices)))
@@ -379,6 +380,7 @@ class Store:
     def close(self) -> None:
         """Give maps and temporary files back now rather than when the store is collected."""
         self._indices.clear()
+        self.table = None
         self._summed = (-1, np.empty(0, np.uint64))
         if self._scanned is not None:
             self._scanned.cleanup()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,25 +20,37 @@ if TYPE_CHECKING:
     from gristmill.store.reader import Store
     from gristmill.store.trust import Trust
 
+ShardColumns = tuple[Ints, Ints, Ints, Ints]
+DocumentColumns = tuple[Ints, Ints, Ints, Ints, Ints, Ints]
+
 
 def offsets(counts: Ints) -> Ints:
     """Running totals that begin with 0."""
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts, dtype=np.int64)])
 
 
-class ShardTable:
-    """The shards of `stores` end to end: store k's token p is at bases[k] + p, its document d at doc_bases[k] + d."""
+def table_of(stores: Sequence[Store], max_maps: int = MAX_MAPS) -> ShardTable:
+    """The table of stores. The first one keeps it: what one loader has mapped and found whole, the next need not."""
+    keeper = stores[0]
+    with keeper.lock:
+        if keeper.table is None or not keeper.table.is_of(stores, max_maps):
+            keeper.table = ShardTable(stores, max_maps)
+        return keeper.table
 
-    def __init__(self, stores: Sequence[Store], *, documents: bool = False, max_maps: int = MAX_MAPS) -> None:
-        self._stores = tuple(stores)
+
+class ShardTable:
+    """The shards of `stores` end to end: token p of store k is bases[k] + p, document d documents.bases[k] + d."""
+
+    def __init__(self, stores: Sequence[Store], max_maps: int = MAX_MAPS) -> None:
+        self._stores, self.max_maps = tuple(stores), max_maps
         shards = np.array([len(store.files) for store in stores], dtype=np.int64)
-        self._first = offsets(shards)
+        self.firsts = offsets(shards)
         self.starts = offsets(np.concatenate([store.files.tokens for store in stores]))
         self.headers = np.concatenate([store.files.header for store in stores])
         sizes = np.array([store.dtype.itemsize for store in stores], dtype=np.int64)
         self.itemsizes = np.repeat(sizes, shards)
         self.sizes = np.diff(self.starts) * self.itemsizes  # bytes of tokens, as they are before compression
-        self.bases = self.starts[self._first]
+        self.bases = self.starts[self.firsts]
         fetched = np.concatenate([store.files.fetched() for store in stores])
         self.bins = Maps(len(fetched), self._bin_path, self._bin_size, max_maps, random=True, fetched=fetched)
         self.compressed = np.concatenate([store.files.compressed for store in stores]) > 0
@@ -45,8 +58,10 @@ class ShardTable:
         self._extents = self._make_extents() if self.framed.any() else None
         self._trust = self._make_trust()
         self._foresight = Foresight(self)
-        if documents:
-            self._add_documents(MAX_COPIES if fetched.any() else max_maps)
+
+    def is_of(self, stores: Sequence[Store], max_maps: int) -> bool:
+        """Whether it is a table of these very stores."""
+        return self.max_maps == max_maps and list(map(id, self._stores)) == list(map(id, stores))
 
     def _make_extents(self) -> Extents:
         from gristmill.store.extents import Extents
@@ -61,37 +76,34 @@ class ShardTable:
 
     def sibling(self, i: int, suffix: str) -> str:
         """The file beside the tokens of a shard with another suffix."""
-        store, local = self._shard(i)
+        store, local = self.shard(i)
         return store.files.sibling(local, suffix)
 
     def blocks_checksum(self, i: int) -> str:
         """The sum of the head of a shard's `.blocks`."""
-        store, local = self._shard(i)
+        store, local = self.shard(i)
         return store.files.blocks_checksum(local)
 
-    def _add_documents(self, max_maps: int) -> None:
-        counts = np.concatenate([store.shard_documents() for store in self._stores])
-        self.doc_starts = offsets(counts)
-        self.doc_bases = self.doc_starts[self._first]
-        self.indices = Maps(len(counts), self._idx_path, lambda i: None, max_maps, check=self._check_idx)
-        self.pointers_at = np.zeros(len(counts), dtype=np.int64)
-        self.marks_at = np.zeros(len(counts), dtype=np.int64)
+    @functools.cached_property
+    def documents(self) -> DocumentTable:
+        """The documents of the shards; where only EOS marks them, asking scans the tokens."""
+        return DocumentTable(self)
 
-    def _shard(self, i: int) -> tuple[Store, int]:
-        k = int(np.searchsorted(self._first, i, side="right")) - 1
-        return self._stores[k], i - int(self._first[k])
+    def counted_documents(self) -> Ints:
+        """How many documents each shard has."""
+        return np.concatenate([store.shard_documents() for store in self._stores])
+
+    def shard(self, i: int) -> tuple[Store, int]:
+        k = int(np.searchsorted(self.firsts, i, side="right")) - 1
+        return self._stores[k], i - int(self.firsts[k])
 
     def _bin_path(self, i: int) -> str:
-        store, local = self._shard(i)
+        store, local = self.shard(i)
         return store.files.path(local)
 
     def _bin_size(self, i: int) -> int:
-        store, local = self._shard(i)
+        store, local = self.shard(i)
         return store.files.size(local, store.dtype.itemsize)
-
-    def _idx_path(self, i: int) -> str:
-        store, local = self._shard(i)
-        return store.idx_path(local)
 
     def check_fetched(self, shard: int, token: int, data: Bytes) -> None:
         """Compare the bytes of a shard's tokens from `token` on, which have just come, with their sums."""
@@ -129,11 +141,7 @@ class ShardTable:
         with self.bins.leased(shards):
             self._foresight.announce(positions, lengths)
 
-    def shards_of_documents(self, documents: Ints) -> Ints:
-        """The shards that hold documents."""
-        return np.searchsorted(self.doc_starts, documents, side="right") - 1
-
-    def tokens(self, shards: Ints, positions: Ints, lengths: Ints) -> AbstractContextManager[tuple[Any, ...]]:
+    def tokens(self, shards: Ints, positions: Ints, lengths: Ints) -> AbstractContextManager[ShardColumns]:
         """A shard table of the kernels for pieces [positions, + lengths), which touch `shards`: these are mapped.
 
         What the pieces touch for the first time is compared with its sums, where there are any.
@@ -147,7 +155,7 @@ class ShardTable:
         return nullcontext((self.starts, self.bins.addresses, self.headers, self.itemsizes))
 
     @contextmanager
-    def _leased(self, shards: Ints, positions: Ints, lengths: Ints) -> Iterator[tuple[Any, ...]]:
+    def _leased(self, shards: Ints, positions: Ints, lengths: Ints) -> Iterator[ShardColumns]:
         with self.bins.leased(shards) as addresses:
             if self._trust is not None:
                 self._trust.check(positions, lengths)
@@ -157,21 +165,43 @@ class ShardTable:
                 with self._extents.leased(positions, lengths) as table:
                     yield table
 
-    @contextmanager
-    def documents(self, shards: Ints) -> Iterator[tuple[Any, ...]]:
-        """The document table of the kernels, with the indices of `shards` mapped and checked."""
-        with self.indices.leased(shards) as addresses:
-            yield self.starts, self.itemsizes, self.doc_starts, addresses, self.pointers_at, self.marks_at
 
-    def _check_idx(self, shard: int, data: Bytes) -> None:
+class DocumentTable:
+    """The documents of a table's shards: shard i holds documents [starts[i], starts[i + 1]) by its `.idx`."""
+
+    def __init__(self, table: ShardTable) -> None:
+        self._table = table
+        counts = table.counted_documents()
+        self.starts = offsets(counts)
+        self.bases = self.starts[table.firsts]
+        self._pointers_at, self._marks_at = (np.zeros(len(counts), dtype=np.int64) for _ in range(2))
+        most = MAX_COPIES if table.bins.fetched.any() else table.max_maps
+        self.indices = Maps(len(counts), self._path, lambda i: None, most, check=self._check)
+
+    def _path(self, shard: int) -> str:
+        store, local = self._table.shard(shard)
+        return store.idx_path(local)
+
+    def shards_of(self, documents: Ints) -> Ints:
+        """The shards that hold documents."""
+        return np.searchsorted(self.starts, documents, side="right") - 1
+
+    @contextmanager
+    def leased(self, shards: Ints) -> Iterator[DocumentColumns]:
+        """The document table of the kernels, with the indices of `shards` mapped and checked."""
+        table = self._table
+        with self.indices.leased(shards) as addresses:
+            yield table.starts, table.itemsizes, self.starts, addresses, self._pointers_at, self._marks_at
+
+    def _check(self, shard: int, data: Bytes) -> None:
         """Refuse an index that the kernels may not trust; note where the arrays of a good one begin."""
-        store, local = self._shard(shard)
-        name, tokens = store.idx_path(local), int(self.starts[shard + 1] - self.starts[shard])
+        store, local = self._table.shard(shard)
+        name, tokens = store.idx_path(local), int(store.files.tokens[local])
         header = check_idx(data, name, tokens, store.dtype.itemsize, store.files.idx_checksum(local))
-        counted = int(self.doc_starts[shard + 1] - self.doc_starts[shard])
+        counted = int(self.starts[shard + 1] - self.starts[shard])
         if header.documents != counted:
             raise StoreError(f"{name} marks {header.documents:,} documents, {counted:,} were expected: make it again.")
         # Own stores write one sequence a document, unless one is over 2^31 - 1 tokens; foreign ones need not.
         plain = store.owned and header.sequences == header.documents
-        self.marks_at[shard] = 0 if plain else header.documents_at
-        self.pointers_at[shard] = header.pointers_at
+        self._marks_at[shard] = 0 if plain else header.documents_at
+        self._pointers_at[shard] = header.pointers_at
