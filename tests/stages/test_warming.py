@@ -18,7 +18,7 @@ from gristmill.stages.warming import _DEDUP, _RULES, _all_kernels, _shares, kern
 RUN = """
 import dataclasses, json, sys
 import gristmill as gm
-from gristmill.core.kept_code import entries
+from gristmill.core.kept_entries import entries
 from gristmill.curate.chain import Curation
 from gristmill.recipe import as_recipe
 recipe = as_recipe(json.loads(sys.argv[1]))
@@ -57,6 +57,19 @@ def test_all_that_a_run_compiles_is_compiled_ahead(recipe: dict[str, Any], parts
     ahead = {name for name in kernels(as_recipe(recipe | parts)) if ":" not in name}
     found = imported(recipe | parts)
     assert found <= ahead and ahead - found <= {"gristmill.sources.json_arrays", "gristmill.core.kernels.texts"}
+
+
+def test_looking_for_what_is_missing_does_not_import_numba(recipe: dict[str, Any]) -> None:
+    looked = """
+import json, sys
+from gristmill.recipe import as_recipe
+from gristmill.stages.warming import _missing, kernels
+_missing(kernels(as_recipe(json.loads(sys.argv[1]))))
+print("numba" in sys.modules)
+"""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", looked, json.dumps(recipe | {"filters": FILTERS, "dedup": ["near"]})]
+    assert subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout == "False\n"
 
 
 def test_every_rule_has_said_what_it_compiles() -> None:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from gristmill.core.kept import is_kept, module_path, sources, text_of
+from gristmill.core.kept_entries import missing_code
 from gristmill.core.progress import Progress
 from gristmill.core.watched import end_with
 from gristmill.curate.words import kept_rules_name
@@ -80,8 +81,6 @@ def _all_kernels() -> list[str]:
 
 
 def _missing(tasks: Sequence[str]) -> list[str]:
-    from gristmill.core.kept_code import missing_code  # imports Numba, as the run will
-
     missing = missing_code(task for task in tasks if ":" not in task)
     if _SPACY in tasks and not is_kept(module_path(_SPACY.partition(":")[0]), kept_rules_name()):
         missing.append(_SPACY)
