@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import gc
 import os
@@ -95,6 +96,22 @@ def test_a_link_shares_its_bytes_and_takes_the_place_of_what_was_there(tmp_path:
     place_at(tmp_path / "new" / "b").link(str(tmp_path / "a"))
     place_at(tmp_path / "new" / "b").link(str(tmp_path / "a"))
     assert os.path.samefile(tmp_path / "a", tmp_path / "new" / "b")
+
+
+@pytest.mark.parametrize("can_link", [True, False])
+def test_a_copy_is_whole_or_not_there(tmp_path: Path, can_link: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(errno.EXDEV, "another device")
+
+    if not can_link:
+        monkeypatch.setattr(os, "link", refused)
+    place_at(tmp_path / "a").write(b"bytes")
+    place_at(tmp_path / "new" / "b").copy(str(tmp_path / "a"))
+    (tmp_path / "a").unlink()
+    assert (tmp_path / "new" / "b").read_bytes() == b"bytes" and not (tmp_path / "new" / "b").is_symlink()
+    with pytest.raises(FileNotFoundError):
+        place_at(tmp_path / "new" / "c").copy(str(tmp_path / "a"))
+    assert os.listdir(tmp_path / "new") == ["b"]
 
 
 def test_a_lock_is_held_once_and_never_through_a_link(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import shutil
 from collections.abc import Iterable, Iterator
 from typing import IO, TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
@@ -144,6 +145,11 @@ class Place(Protocol):
 
     def link(self, source: str) -> None:
         """Be the same bytes as the file `source`, without a copy of them where that can be."""
+
+    def copy(self, source: str) -> None:
+        """Hold the bytes of the file `source`, whole or not at all, and need it no more."""
+        with type(self)(source).open() as whole, self.writing() as file:
+            shutil.copyfileobj(whole, file)
 
     def make_folder(self) -> None: ...
     def remove(self) -> None:

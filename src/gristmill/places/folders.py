@@ -90,10 +90,14 @@ def below(folder: Path, is_ours: IsOurs) -> Iterator[tuple[str, bool]]:
 
 
 def refuse_others(folder: Path, is_ours: IsOurs, what: str) -> None:
-    """Stop before a folder that holds anything else than ours."""
+    """Stop before a folder that holds anything else than ours, its lock, and what was left of writing a file."""
     if place_at(folder).exists() and not place_at(folder).is_folder():
         raise ConfigError(f"{folder} is a file: {what} needs a folder.")
-    for name, ours in below(folder, is_ours) if folder.is_dir() else ():
+
+    def is_known(name: str) -> bool:
+        return is_lock(folder / name) if name == LOCK else is_temporary(name) or is_ours(name)
+
+    for name, ours in below(folder, is_known) if folder.is_dir() else ():
         if not ours:
             raise ConfigError(
                 f"{folder / name} is no part of {what} that Gristmill made in {folder}, and files of others are never "

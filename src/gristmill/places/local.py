@@ -121,17 +121,29 @@ class Local(Place):
 
     def link(self, source: str) -> None:
         """A hard link, or a symlink where that cannot be; never a copy."""
+        with disk_errors(self.path):
+            if not self._hard_link(source):
+                os.symlink(source, self.path)
+            sync_directory(Path(self.path).parent)
+
+    def copy(self, source: str) -> None:
+        """A hard link, or a copy where that cannot be."""
+        with disk_errors(self.path):
+            if not self._hard_link(source):
+                super().copy(source)
+
+    def _hard_link(self, source: str) -> bool:
+        """Be another name of the file `source`; False where that cannot be."""
         target = Path(self.path)
         target.parent.mkdir(parents=True, exist_ok=True)
-        with disk_errors(target):
-            target.unlink(missing_ok=True)  # a rename onto another link of the same file would do nothing
-            try:
-                os.link(source, target)
-            except OSError as error:
-                if error.errno not in _NO_HARD_LINK:
-                    raise
-                os.symlink(source, target)
-            sync_directory(target.parent)
+        target.unlink(missing_ok=True)  # a rename onto another link of the same file would do nothing
+        try:
+            os.link(source, target)
+        except OSError as error:
+            if error.errno not in _NO_HARD_LINK:
+                raise
+            return False
+        return True
 
     def make_folder(self) -> None:
         os.makedirs(self.path, exist_ok=True)

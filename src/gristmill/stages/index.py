@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,18 +20,8 @@ from gristmill.curate.dedup.index import IDS, INDEX, INDEX_UNIT, KEYS, SETS, des
 from gristmill.curate.dedup.near import Near
 from gristmill.curate.dedup.queries import alive
 from gristmill.places.door import place_at
-from gristmill.places.folders import (
-    LOCK,
-    UNFINISHED,
-    claim,
-    is_lock,
-    look_at,
-    only_run,
-    read_claim,
-    refuse_others,
-    remove,
-)
-from gristmill.places.local import disk_errors, is_temporary
+from gristmill.places.folders import UNFINISHED, claim, look_at, only_run, read_claim, refuse_others, remove
+from gristmill.places.local import is_temporary
 from gristmill.stages.drops import dropped_table
 from gristmill.stages.near import NearSearch, write_sets
 from gristmill.stages.relation import Relation, docs_of_unit
@@ -71,16 +59,10 @@ class IndexFolder:
 
     def _check(self) -> None:
         begun = read_claim(self.folder)
-        own = begun is not None and begun.about.get("making") == "index"
-
-        def is_ours(name: str) -> bool:
-            if name == LOCK:
-                return is_lock(self.folder / name)
-            return is_temporary(name) or (own and (name == UNFINISHED or is_part(name)))
-
         if (self.folder / INDEX).exists() and not (begun and begun.about == self.about):
             raise ConfigError(f"{self.folder} holds an index already: choose a new folder.")
-        refuse_others(self.folder, is_ours, "an index")
+        own = begun is not None and begun.about.get("making") == "index"
+        refuse_others(self.folder, lambda name: own and (name == UNFINISHED or is_part(name)), "an index")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,12 +88,7 @@ class TakeOverJob(_PartJob):
 
     def __call__(self) -> Facts:
         for target in self.outputs:
-            target.unlink(missing_ok=True)
-            with disk_errors(target):
-                try:
-                    os.link(Path(self.near.index or "") / target.name, target)
-                except OSError:
-                    shutil.copyfile(Path(self.near.index or "") / target.name, target)
+            place_at(target).copy(str(Path(self.near.index or "") / target.name))
         return {}
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gristmill.places.door import place_at
-from gristmill.places.folders import LOCK, is_lock, look_at, only_run, refuse_others, remove
+from gristmill.places.folders import look_at, only_run, refuse_others, remove
 from gristmill.places.local import is_temporary
 
 # In the folder of a store while it is made: all work where no other folder is given, and always the markers of what is
@@ -61,13 +61,7 @@ def kept_work(folder: Path) -> Iterator[None]:
 def _refuse_others(folder: Path) -> None:
     path = folder / _MARKER
     marked = not path.is_symlink() and path.is_file() and path.read_text() == _MARK
-
-    def is_ours(name: str) -> bool:
-        if name == LOCK:
-            return is_lock(folder / name)
-        return is_temporary(name) or (marked and (name == _MARKER or is_work(name)))
-
-    refuse_others(folder, is_ours, "the work")
+    refuse_others(folder, lambda name: marked and (name == _MARKER or is_work(name)), "the work")
 
 
 def clear_temporary(folder: Path) -> None:

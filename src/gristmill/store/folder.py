@@ -16,7 +16,6 @@ from typing import Any
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.places.door import place_at
 from gristmill.places.folders import (
-    LOCK,
     UNFINISHED,
     Claim,
     IsOurs,
@@ -96,8 +95,6 @@ class StoreFolder:
             path = self.root / name
             if name.rstrip("/") in SPLITS:
                 return name.endswith("/")
-            if name == LOCK:
-                return is_lock(path)
             if name == UNFINISHED:
                 return begun is not None
             if _PACK_INDEX.fullmatch(name):
@@ -114,7 +111,7 @@ class StoreFolder:
         made = claim(self.root, self.about, _own_shards(finished))
         place_at(self.root / MANIFEST).remove()
         kept = {name for shard in made.names for name in shard_files(shard)} if goes_on else set()
-        remove(self.root, lambda name: is_ours(name) and name not in (LOCK, UNFINISHED) and name not in kept
+        remove(self.root, lambda name: is_ours(name) and name != UNFINISHED and name not in kept
                and not (goes_on and self.is_work(name)))  # fmt: skip
         for split in SPLITS:
             place_at(self.root / split).make_folder()

@@ -12,12 +12,10 @@ from typing import IO, Any
 from gristmill.core.errors import ConfigError
 from gristmill.places.door import place_at
 from gristmill.places.folders import (
-    LOCK,
     UNFINISHED,
     Claim,
     IsOurs,
     claim,
-    is_lock,
     only_run,
     read_claim,
     refuse_others,
@@ -51,7 +49,7 @@ class Outbox:
             is_ours = _names(self.folder)
             self._claim = claim(self.folder, self.about, _exported(self.folder))
             place_at(self.folder / EXPORTED).remove()
-            remove(self.folder, lambda name: is_ours(name) and name not in (LOCK, UNFINISHED))
+            remove(self.folder, lambda name: is_ours(name) and name != UNFINISHED)
             yield
             files = sorted((*self.linked, *self.copied))
             text = json.dumps({"gristmill": "export", **self.about, "files": files}, indent=1)
@@ -91,8 +89,6 @@ def _names(folder: Path) -> IsOurs:
     files = {*(begun.names if begun else ()), *_exported(folder)}
 
     def is_ours(name: str) -> bool:
-        if name == LOCK:
-            return is_lock(folder / name)
         if name == UNFINISHED:
             return begun is not None and begun.about.get("making") == "export"
         if name.endswith("/"):
