@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from gristmill.engine.base import P, R
 from gristmill.engine.duck import Duck
 
 
-class InlineEngine:
-    """Calls functions where it stands."""
+class InlineEngine(Duck):
+    """Calls functions where it stands, and asks DuckDB on one thread."""
 
     def __init__(self, memory: int, scratch: Path) -> None:
-        self._duck = Duck(memory, scratch, threads=1)
+        super().__init__(memory, scratch, threads=1)
 
     def start(self, function: Callable[[], None]) -> None:
         """There is nobody to get ready while this process does other things."""
@@ -21,11 +21,3 @@ class InlineEngine:
     def map(self, function: Callable[[P], R], parts: Sequence[P]) -> Iterator[R]:
         """`function` of each part, one after the other."""
         return map(function, parts)
-
-    def query(self, sql: str, tables: Mapping[str, Sequence[Path]], out: Path) -> list[Path]:
-        """Run by DuckDB on one thread."""
-        return self._duck.query(sql, tables, out)
-
-    def close(self) -> None:
-        """End the connection for queries."""
-        self._duck.close()

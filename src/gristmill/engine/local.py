@@ -6,12 +6,12 @@ import multiprocessing
 import os
 import signal
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import ParamSpec
 
 from gristmill.core.errors import EngineError
 from gristmill.core.watched import end_with
@@ -19,18 +19,20 @@ from gristmill.engine.base import Engine, P, R
 from gristmill.engine.duck import Duck
 from gristmill.engine.inline import InlineEngine
 
+A = ParamSpec("A")
+
 
 def local_engine(workers: int, memory: int, scratch: Path) -> Engine:
     """This machine: processes, or, where one worker is enough, none."""
     return LocalEngine(workers, memory, scratch) if workers > 1 else InlineEngine(memory, scratch)
 
 
-class LocalEngine:
-    """`workers` processes that live from the first map to `close`; each keeps what it has loaded."""
+class LocalEngine(Duck):
+    """`workers` processes that live from the first map to `close`, and keep what they load; as many threads of DuckDB."""
 
     def __init__(self, workers: int, memory: int, scratch: Path) -> None:
+        super().__init__(memory, scratch, threads=workers)
         self._workers = workers
-        self._duck = Duck(memory, scratch, threads=workers)
         self._pool: ProcessPoolExecutor | None = None
 
     def start(self, function: Callable[[], None]) -> None:
@@ -45,10 +47,10 @@ class LocalEngine:
             self._pool = ProcessPoolExecutor(self._workers, context, initializer=end_with, initargs=(os.getpid(),))
         return self._pool
 
-    def _submit(self, function: Callable[..., R], *arguments: Any) -> Future[R]:
+    def _submit(self, function: Callable[A, R], *arguments: A.args, **named: A.kwargs) -> Future[R]:
         """Hand work to a process, which may be started for it."""
         with _deaf_children():
-            return self._processes().submit(function, *arguments)
+            return self._processes().submit(function, *arguments, **named)
 
     def map(self, function: Callable[[P], R], parts: Sequence[P]) -> Iterator[R]:
         """`function` of each part in the processes, at most two parts a worker ahead of what was taken."""
@@ -71,13 +73,9 @@ class LocalEngine:
             for future in waiting:
                 future.cancel()
 
-    def query(self, sql: str, tables: Mapping[str, Sequence[Path]], out: Path) -> list[Path]:
-        """Run by DuckDB on as many threads as there are workers."""
-        return self._duck.query(sql, tables, out)
-
     def close(self) -> None:
         """End the processes, at once: what they were doing is done again, and whole, by the next run."""
-        self._duck.close()
+        super().close()
         if self._pool is not None:
             processes = list((self._pool._processes or {}).values())
             self._pool.shutdown(wait=False, cancel_futures=True)

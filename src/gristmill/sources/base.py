@@ -186,6 +186,11 @@ class Mishaps:
             self._waiting = []
 
 
+def skippable(what: str, advice: str = "Mend it", gain: str = "") -> SourceError:
+    """The error for what a run can go on without: what is wrong, and what to do about it, of which skipping is one."""
+    return SourceError(what, f'{advice}, or say on_error="skip"{gain}.', arguments="on_error")
+
+
 def portable(text: str) -> str:
     """Text that any file can hold: what UTF-8 cannot spell (bytes of file names that are none) is spelt out."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -49,15 +49,16 @@ def rebatch(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     count = size = 0
     for piece, text_bytes in (piece for batch in batches for piece in _pieces(batch)):
         if held and (count + len(piece) > BATCH_DOCUMENTS or size + text_bytes > BATCH_BYTES):
-            yield _joined(held)
+            yield joined(held)
             held, count, size = [], 0, 0
         held.append(piece)
         count, size = count + len(piece), size + text_bytes
     if held:
-        yield _joined(held)
+        yield joined(held)
 
 
-def _joined(held: list[pa.RecordBatch]) -> pa.RecordBatch:
+def joined(held: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Batches as one."""
     return held[0] if len(held) == 1 else pa.concat_batches(held)
 
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from gristmill.core.arrays import Mask
 from gristmill.core.errors import SourceError, did_you_mean
 from gristmill.sources import base
-from gristmill.sources.base import Format, InputFile, Mishaps, Part
+from gristmill.sources.base import Format, InputFile, Mishaps, Part, skippable
 from gristmill.sources.batches import BATCH_BYTES, ROW, document_batch, place_ids
 from gristmill.sources.cells import Cells, Sizes, is_text, spellable
 
@@ -168,9 +168,7 @@ class _Rows:
             why[places[bad]] = "is not UTF-8" if name == self.format.text else f"is not UTF-8 in {name!r}"
         for i in np.flatnonzero(why != None):  # noqa: E711 - an array is compared
             row, file = int(self.rows[i]), self.part.file
-            said = SourceError(
-                f"{file.path}, row {row:,} {why[i]}.", 'Mend it, or say on_error="skip".', arguments="on_error"
-            )
+            said = skippable(f"{file.path}, row {row:,} {why[i]}.")
             mishaps.report(said, file, file.at(ROW, row), row)
         return np.asarray(why[short] == None)  # noqa: E711
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from gristmill.core.errors import SourceError
-from gristmill.sources.base import InputFile, Mishaps
+from gristmill.sources.base import InputFile, Mishaps, skippable
 
 # Ids that are remembered: about 100 MB at most. Beyond, only the comparison across units finds repeated ones.
 _MOST_IDS = 1_000_000
@@ -38,8 +38,7 @@ def _without_repeated(
 
 
 def _repeated(id: str, place: int, file: InputFile) -> SourceError:
-    return SourceError(
+    return skippable(
         f"{file.name} (source {file.source!r}) has at {place:,} the id {id!r} of an earlier document.",
-        'Give each its own, name another id field, or say on_error="skip".',
-        arguments="on_error",
+        "Give each its own, name another id field",
     )

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import SourceError
-from gristmill.sources.base import Format, InputFile, Mishaps, Part
+from gristmill.sources.base import Format, InputFile, Mishaps, Part, skippable
 from gristmill.sources.batches import BYTE, document_batch, place_ids
 from gristmill.sources.lines import cut_bytes, open_text, text_blocks, too_long, where
 
@@ -179,9 +179,7 @@ def _compact(value: object, what: str) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_number)
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, a thousand brackets
-        raise SourceError(
-            f"The {what} cannot be carried: {error}.", 'Mend it, or say on_error="skip".', arguments="on_error"
-        ) from error
+        raise skippable(f"The {what} cannot be carried: {error}.") from error
 
 
 def _number(value: _Number) -> int | float:
@@ -193,15 +191,9 @@ def _parsed(line: bytes, where: str) -> object:
         codecs.utf_8_decode(line, "strict", True)  # json would take UTF-16
         return parse_json(line)
     except UnicodeDecodeError as error:
-        raise SourceError(
-            f"{where} is not UTF-8: byte {error.start:,} of the line is invalid.",
-            'Mend it, or say on_error="skip".',
-            arguments="on_error",
-        ) from error
+        raise skippable(f"{where} is not UTF-8: byte {error.start:,} of the line is invalid.") from error
     except (ValueError, RecursionError) as error:  # bad JSON, a thousand brackets
-        raise SourceError(
-            f"{where} is not JSON: {error}.", 'Mend it, or say on_error="skip".', arguments="on_error"
-        ) from error
+        raise skippable(f"{where} is not JSON: {error}.") from error
 
 
 def _text(value: object, key: str, where: str) -> str:

@@ -20,7 +20,7 @@ import pyarrow as pa
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import SourceError
 from gristmill.sources import base
-from gristmill.sources.base import Format, InputFile, Part, parts_from
+from gristmill.sources.base import Format, InputFile, Part, parts_from, skippable
 from gristmill.sources.streams import CHUNK_BYTES, Stream, Transcoded, packing_of
 from gristmill.sources.zstd_frames import frame_edges
 
@@ -136,6 +136,15 @@ def open_text(part: Part, format: Format) -> Iterator[Readable]:
         yield stream if format.is_utf8 else Transcoded(stream, format.encoding, part.file.path)
 
 
+def read_whole(stream: Readable, most: int, chunk_bytes: int = CHUNK_BYTES) -> bytes | None:
+    """All bytes of a stream; None if they are more than `most`."""
+    chunks, size = [], 0
+    while size <= most and (chunk := stream.read(min(CHUNK_BYTES, chunk_bytes))):
+        chunks.append(chunk)
+        size += len(chunk)
+    return b"".join(chunks) if size <= most else None
+
+
 def where(part: Part, at: int, number: int) -> str:
     """The place of a document for a message: its line, which only the first part of a file can tell, or its byte."""
     return f"{part.file.path}, line {number:,}" if part.start == 0 else f"{part.file.path}, byte {at:,}"
@@ -144,9 +153,7 @@ def where(part: Part, at: int, number: int) -> str:
 def too_long(place: str) -> SourceError:
     """The error for a document over the limit."""
     limit = base.MAX_DOCUMENT_BYTES >> 20
-    return SourceError(
-        f"{place} is longer than {limit:,} MiB.", 'Split it, or say on_error="skip".', arguments="on_error"
-    )
+    return skippable(f"{place} is longer than {limit:,} MiB.", "Split it")
 
 
 def is_utf8(data: bytes) -> bool:

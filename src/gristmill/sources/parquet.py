@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gristmill.sources.base import Format, InputFile, Mishaps, Part, parts_from
-from gristmill.sources.batches import BATCH_BYTES
+from gristmill.sources.batches import BATCH_BYTES, joined
 from gristmill.sources.columns import damage_named, run_edges, table_documents, wanted
 from gristmill.sources.parquet_pages import rows_at_once
 from gristmill.sources.streams import packing_of, seekable
@@ -78,10 +78,10 @@ def _gathered(tables: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held.append(table)
         count, size = count + len(table), size + table.nbytes
         if size >= BATCH_BYTES or count >= _ROWS:
-            yield held[0] if len(held) == 1 else pa.concat_batches(held)
+            yield joined(held)
             held, count, size = [], 0, 0
     if held:
-        yield held[0] if len(held) == 1 else pa.concat_batches(held)
+        yield joined(held)
 
 
 @contextlib.contextmanager

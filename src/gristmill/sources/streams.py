@@ -15,14 +15,15 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import IO, TYPE_CHECKING, Protocol, Self
 
 from gristmill.core.errors import SourceError
 from gristmill.places.door import place_at
+from gristmill.sources.base import InputFile, skippable
 from gristmill.sources.zstd_frames import FramedStream, Unpacked, frame_starts
 
 if TYPE_CHECKING:
-    from gristmill.sources.base import InputFile
+    import pyarrow as pa
 
 CHUNK_BYTES = 8 << 20
 
@@ -49,6 +50,25 @@ def unpacked_name(path: os.PathLike[str]) -> str:
     """The file's name without the suffix of its compression: `a.jsonl.gz` is `a.jsonl`, `a.tgz` is `a.tar`."""
     stem, suffix = os.path.splitext(path)
     return stem + ".tar" * (suffix.lower() == ".tgz") if packing_of(path) else os.fspath(path)
+
+
+class Packed(Protocol):
+    """What a file's bytes are read from, unpacked."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most `size` bytes; none at the end."""
+
+
+class Decompressor(Protocol):
+    """One of the standard library's, for one stream of packed bytes."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def needs_input(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int = -1) -> bytes: ...
 
 
 _opened: ContextVar[list[Stream] | None] = ContextVar("opened", default=None)
@@ -97,20 +117,20 @@ class Stream:
     def read(self, size: int = CHUNK_BYTES) -> bytes:
         """At most `size` bytes; none at the end."""
         try:
-            data: bytes = self._source.read(size)
+            data = self._source.read(size)
         except (OSError, EOFError, lzma.LZMAError) as error:
             if self._packing is None:
                 raise
-            raise SourceError(
+            raise skippable(
                 f"{self._path} is damaged or cut off after {self.position:,} unpacked bytes "
                 f"({str(error).rstrip('.')}).",
-                'Fetch it again, or say on_error="skip" to keep what comes before.',
-                arguments="on_error",
+                "Fetch it again",
+                " to keep what comes before",
             ) from error
         self.position += len(data)
         return data
 
-    def _unpacked(self, start: int) -> Any:
+    def _unpacked(self, start: int) -> Packed:
         """Something to read from, `start` unpacked bytes into the file."""
         if self._packing is None:
             self._file.seek(start)
@@ -140,7 +160,7 @@ class Stream:
 
 # xz may look back as far as the file says: `xz -9` needs 65 MiB. (zstd refuses more than 128 MiB by itself.)
 _XZ_BYTES = 512 << 20
-_DECOMPRESSORS: dict[str, Callable[[], Any]] = {
+_DECOMPRESSORS: dict[str, Callable[[], Decompressor]] = {
     "bz2": bz2.BZ2Decompressor,
     "xz": functools.partial(lzma.LZMADecompressor, memlimit=_XZ_BYTES),
 }
@@ -150,14 +170,14 @@ _PACKED_BYTES = 1 << 18
 class _Members:
     """The streams of a bz2 or xz file one after the other; what follows the last one is an error, not ignored."""
 
-    def __init__(self, file: IO[bytes], decompressor: Callable[[], Any]) -> None:
+    def __init__(self, file: IO[bytes], decompressor: Callable[[], Decompressor]) -> None:
         self._file, self._new = file, decompressor
         self._member, self._packed = decompressor(), b""
 
     def read(self, size: int) -> bytes:
         """At most `size` bytes; none at the end."""
         while self._fill():
-            data: bytes = self._member.decompress(self._packed, size)
+            data = self._member.decompress(self._packed, size)
             self._packed = b""
             if data:
                 return data
@@ -178,7 +198,7 @@ class _Members:
 
 
 @contextlib.contextmanager
-def seekable(file: InputFile) -> Iterator[Any]:
+def seekable(file: InputFile) -> Iterator[pa.NativeFile]:
     """A file for readers that jump about in it, memory-mapped; what is packed is unpacked to a temporary file first."""
     if packing_of(file.path) is None:
         with place_at(file.path).arrow() as source:
@@ -213,8 +233,6 @@ class Transcoded:
             return self._decoder.decode(data, final)
         except UnicodeError as error:  # some of Python's codecs do not say where
             at = self._stream.position - len(data) - held + getattr(error, "start", 0)
-            raise SourceError(
-                f"{self._path} is not {self._encoding}: byte {at:,} is invalid.",
-                'Name its encoding, or say on_error="skip".',
-                arguments="on_error",
+            raise skippable(
+                f"{self._path} is not {self._encoding}: byte {at:,} is invalid.", "Name its encoding"
             ) from error

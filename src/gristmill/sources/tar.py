@@ -9,9 +9,12 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING
 
 from gristmill.sources.streams import Stream
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 BLOCK = 512
 _BUFFER_BYTES = 1 << 20
@@ -185,7 +188,8 @@ class _Raw(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:
-        data = self._stream.read(len(buffer))
-        buffer[: len(data)] = data
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        room = memoryview(buffer)
+        data = self._stream.read(len(room))
+        room[: len(data)] = data
         return len(data)

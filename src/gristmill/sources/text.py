@@ -18,10 +18,9 @@ import pyarrow as pa
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import SourceError
 from gristmill.sources import base
-from gristmill.sources.base import Format, InputFile, Mishaps, Part
+from gristmill.sources.base import Format, InputFile, Mishaps, Part, skippable
 from gristmill.sources.batches import BYTE, document_batch, place_ids
-from gristmill.sources.lines import cut_bytes, is_utf8, open_text, tabulate, text_blocks, too_long, where
-from gristmill.sources.streams import CHUNK_BYTES
+from gristmill.sources.lines import cut_bytes, is_utf8, open_text, read_whole, tabulate, text_blocks, too_long, where
 
 
 def cut_text(file: InputFile, format: Format, size: int, unit_bytes: int) -> list[Part]:
@@ -47,35 +46,28 @@ def _read_file(part: Part, format: Format) -> Iterator[pa.RecordBatch]:
 
 
 def _whole(part: Part, format: Format) -> bytes:
-    chunks, size = [], 0
     with open_text(part, format) as stream:
-        while chunk := stream.read(min(CHUNK_BYTES, part.size + 1)):
-            chunks.append(chunk)
-            size += len(chunk)
-            if size > base.MAX_DOCUMENT_BYTES:
-                limit = base.MAX_DOCUMENT_BYTES >> 20
-                raise SourceError(
-                    f"{part.file.path} is one document of more than {limit:,} MiB.",
-                    "Say what a document is in it with `documents: paragraph` or `documents: line`.",
-                )
-    return b"".join(chunks)
+        data = read_whole(stream, base.MAX_DOCUMENT_BYTES, part.size + 1)
+    if data is None:
+        raise SourceError(
+            f"{part.file.path} is one document of more than {base.MAX_DOCUMENT_BYTES >> 20:,} MiB.",
+            "Say what a document is in it with `documents: paragraph` or `documents: line`.",
+        )
+    return data
 
 
 def _check(data: bytes, what: str, mark: int = 0) -> None:
     """Refuse what is no UTF-8 text, naming the byte."""
     if (nul := data.find(b"\0")) >= 0:
-        raise SourceError(
+        raise skippable(
             f"{what} is not text: byte {nul:,} is NUL, as in binary files and UTF-16.",
-            'Leave it out, name its encoding, or say on_error="skip".',
-            arguments="on_error",
+            "Leave it out, name its encoding",
         )
     try:
         codecs.utf_8_decode(memoryview(data)[mark:], "strict", True)
     except UnicodeDecodeError as error:
-        raise SourceError(
-            f"{what} is not UTF-8: byte {error.start + mark:,} is invalid.",
-            'Convert it, name its encoding, or say on_error="skip".',
-            arguments="on_error",
+        raise skippable(
+            f"{what} is not UTF-8: byte {error.start + mark:,} is invalid.", "Convert it, name its encoding"
         ) from error
 
 

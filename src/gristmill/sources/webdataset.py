@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from gristmill.core.errors import SourceError
 from gristmill.sources import base
-from gristmill.sources.base import Format, InputFile, Mishaps, Part
+from gristmill.sources.base import Format, InputFile, Mishaps, Part, portable, skippable
 from gristmill.sources.batches import BATCH_BYTES, BATCH_DOCUMENTS, ROW, document_batch
 from gristmill.sources.jsonl import Values, parse_json, parse_object
 from gristmill.sources.streams import Stream
@@ -76,10 +76,10 @@ def _samples(part: Part, mishaps: Mishaps) -> Iterator[tuple[int, str, _Members]
                 mishaps.ignored[part.file.source] += sum(suffix not in _WANTED for suffix in members)
                 yield row, key, {suffix: data for suffix, data in members.items() if suffix in _WANTED}
         except TarError as error:
-            raise SourceError(
+            raise skippable(
                 f"{part.file.path} is damaged, cut off or no tar after {stream.position:,} bytes ({error}).",
-                'Fetch it again, or say on_error="skip" to keep what comes before.',
-                arguments="on_error",
+                "Fetch it again",
+                " to keep what comes before",
             ) from error
 
 
@@ -88,8 +88,7 @@ def _key(name: str) -> tuple[str, str]:
     folder, _, last = name.rpartition("/")
     stem, _, suffix = last.partition(".")
     steps = [step for step in folder.split("/") if step not in ("", ".", "..")]
-    key = "/".join([*steps, stem])
-    return key.encode("utf-8", "backslashreplace").decode("utf-8"), suffix.lower()
+    return portable("/".join([*steps, stem])), suffix.lower()
 
 
 def _data(tar: TarReader, member: Member, suffix: str) -> bytes | None:

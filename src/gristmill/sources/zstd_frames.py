@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import os
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +41,7 @@ def _wrong(file: IO[bytes], why: str) -> SourceError:
 class Unpacked:
     """A gzip or zstd file unpacked by Arrow, whose own `read` loses a buffer of 8 MiB where a file is damaged."""
 
-    def __init__(self, file: Any, packing: str) -> None:
+    def __init__(self, file: IO[bytes] | _Stretch, packing: str) -> None:
         import pyarrow as pa
 
         self._stream = pa.CompressedInputStream(pa.PythonFile(file, "r"), packing)
@@ -60,7 +60,7 @@ class FramedStream:
         self._next = int(np.searchsorted(starts[:, 1], start))
         if self._next == len(starts) or starts[self._next, 1] != start:
             raise SourceError(f"{file.name} changed while it was read.", "Run the same command again.")
-        self._frame: Any = io.BytesIO()
+        self._frame: Unpacked | io.BytesIO = io.BytesIO()
         self._left = 0
 
     def read(self, size: int) -> bytes:
@@ -69,7 +69,7 @@ class FramedStream:
             if self._next == len(self._starts) - 1:
                 return b""
             self._open()
-        data: bytes = self._frame.read(min(size, self._left))
+        data = self._frame.read(min(size, self._left))
         self._left -= len(data)
         if not data:
             raise _wrong(self._file, f"has frame {self._next - 1:,} longer than it is")

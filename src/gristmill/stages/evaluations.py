@@ -6,7 +6,6 @@ import codecs
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any
 
 from gristmill.core.errors import SourceError
 from gristmill.core.hashing import fingerprint
@@ -25,6 +24,7 @@ from gristmill.curate.decontaminate import (
 from gristmill.recipe import Recipe
 from gristmill.sources.base import InputFile, expand
 from gristmill.sources.jsonl import parse_json
+from gristmill.sources.lines import read_whole
 from gristmill.sources.streams import Stream, unpacked_name
 from gristmill.stages.work import Facts, finished, perform
 from gristmill.store.files import sampled_checksum
@@ -49,7 +49,7 @@ class Evaluations:
         return Evaluations(options, tuple(expand("evaluations", options.paths)))
 
     @property
-    def content(self) -> dict[str, Any]:
+    def content(self) -> dict[str, object]:
         """For the manifest: the options, and each file by name and checksum."""
         options = {key: value for key, value in content(self.options).items() if key != "paths"}
         return {**options, "files": [[file.name, sampled_checksum(file.path)] for file in self.files]}
@@ -113,24 +113,21 @@ def _items(file: InputFile, options: DecontaminateOptions) -> Iterator[Item]:
 
 def _whole(file: InputFile) -> bytes:
     """The bytes of a file, if they are few enough to be indexed."""
-    chunks, size = [], 0
     with Stream(file) as stream:
-        while chunk := stream.read():
-            chunks.append(chunk)
-            size += len(chunk)
-            if size > _MOST_BYTES:
-                raise SourceError(f"The evaluation {file.path} has more than {_MOST_BYTES >> 20:,} MiB of text.")
-    return b"".join(chunks)
+        data = read_whole(stream, _MOST_BYTES)
+    if data is None:
+        raise SourceError(f"The evaluation {file.path} has more than {_MOST_BYTES >> 20:,} MiB of text.")
+    return data
 
 
-def _texts(record: Any, options: DecontaminateOptions) -> list[str]:
+def _texts(record: object, options: DecontaminateOptions) -> list[str]:
     """A record's texts, if UTF-8 can hold them: JSON's escapes can spell half of a surrogate pair."""
     found = texts_of(record, options.fields)
     "".join(found).encode("utf-8")
     return found
 
 
-def _records(data: bytes, suffix: str) -> Iterator[tuple[int, Any]]:
+def _records(data: bytes, suffix: str) -> Iterator[tuple[int, object]]:
     """The records of a file, counted from 1: elements of a `.json` array, or lines that are not blank."""
     data = data.removeprefix(codecs.BOM_UTF8)
     if suffix == _JSON and isinstance(whole := parse_json(data) if data.lstrip().startswith(b"[") else None, list):
