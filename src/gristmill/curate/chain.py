@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +31,7 @@ class Curation:
     rules: tuple[Rule, ...]
 
     @property
-    def content(self) -> dict[str, Any]:
+    def content(self) -> dict[str, object]:
         """For fingerprints."""
         return {
             "clean": content(self.clean) if self.clean else None,

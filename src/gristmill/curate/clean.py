@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from typing import Any, cast
+from functools import cache, partial
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -182,15 +182,13 @@ def _note(changed: Changed, steps: Changed, rows: Ints, count: int) -> None:
 
 def fix_encoding(text: str) -> str:
     """Mojibake undone by ftfy, a line at a time; nothing else of what ftfy can do."""
-    ftfy, config = _ftfy()
-    fixed: str = ftfy.fix_text(text, config)
-    return fixed
+    return _ftfy()(text)
 
 
 @cache
-def _ftfy() -> tuple[Any, Any]:
+def _ftfy() -> Callable[[str], str]:
     import ftfy
 
     others = ("unescape_html", "remove_terminal_escapes", "fix_latin_ligatures", "fix_character_width", "uncurl_quotes")
     off = dict.fromkeys((*others, "fix_line_breaks", "fix_surrogates", "remove_control_chars"), False)
-    return ftfy, ftfy.TextFixerConfig(**off, normalization=None, explain=False)
+    return partial(ftfy.fix_text, config=ftfy.TextFixerConfig(**off, normalization=None, explain=False))

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -95,7 +95,7 @@ class RunIndex:
     name_offsets: Ints
 
     @property
-    def searched(self) -> tuple[Any, ...]:
+    def searched(self) -> tuple[Hashes, Ints, Ints, Bytes, Ints, Hashes, Ints]:
         return self.hashes, self.begins, self.ends, self.data, self.lengths, self.filters, self.filter_offsets
 
     def name(self, run: int) -> str:
@@ -176,15 +176,17 @@ def _read(items: Iterable[Item]) -> tuple[list[str], Ints, Texts]:
     return names, np.array(owners, np.int64), from_strings(strings)
 
 
-def _index(runs: tuple[Any, ...], lengths: Ints, names: Sequence[str], owners: Ints, texts: Texts) -> RunIndex:
+def _index(
+    runs: tuple[Hashes, Ints, Ints, Ints], lengths: Ints, names: Sequence[str], owners: Ints, texts: Texts
+) -> RunIndex:
     """Sorted and each once: of equal runs the first item's stays."""
     from gristmill.curate.decontaminate_kernels import mark_new
 
     order = np.argsort(runs[0], kind="stable")
-    hashes, rows, begins, ends = (column[order] for column in runs)
+    hashes, (rows, begins, ends) = runs[0][order], (column[order] for column in runs[1:])
     new = np.zeros(len(hashes), np.bool_)
     mark_new(texts.data, hashes, begins, ends, make_folds(), new)
-    hashes, rows, begins, ends = (column[new] for column in (hashes, rows, begins, ends))
+    hashes, (rows, begins, ends) = hashes[new], (column[new] for column in (rows, begins, ends))
     present = np.unique(lengths[lengths > 0])
     filters = [_filter(hashes[lengths[rows] == length]) for length in present]
     filter_offsets = np.cumsum([0, *map(len, filters)], dtype=np.int64)

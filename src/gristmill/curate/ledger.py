@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +26,7 @@ class Ledger:
     _dropped: list[pa.Table] = field(default_factory=list)
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """As a JSON value: documents and bytes after each step, documents by reason, documents edited."""
         return {"after": self.counts, "reasons": {step: dict(found) for step, found in self.reasons.items()},
                 "edits": dict(self.edits)}  # fmt: skip

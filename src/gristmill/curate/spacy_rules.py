@@ -7,19 +7,20 @@ import json
 import multiprocessing
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from gristmill.core.arrays import Bytes, Hashes
 from gristmill.core.extras import extra
 from gristmill.core.hashing import hash64
 from gristmill.core.kept import keep, read_kept
-from gristmill.core.kernels.slots import hash_map, hash_set
+from gristmill.core.kernels.slots import HashMap, hash_map, hash_set
 from gristmill.curate.words import kept_rules_name
 
 # What a character may do in spaCy's rules: be split off in front or at the end; count as a letter; let a point after
@@ -58,7 +59,7 @@ class SpacyRules:
     ends: list[str]
 
     @property
-    def tables(self) -> tuple[Any, ...]:
+    def tables(self) -> tuple[bool, Bytes, HashMap, HashMap, Hashes]:
         """For compiled code: `known`, the classes of characters, where the tokens of rules and phrases begin, units."""
         specials, phrases = (
             hash_map({text: _begins(tokens) for text, tokens in cases.items()}) for cases in (self.rules, self.phrases)
@@ -114,22 +115,19 @@ def read_rules(english: Any) -> SpacyRules:
     tokenizer = english.tokenizer
     special = {rule: tokens for rule, tokens in tokenizer.rules.items() if not rule.isspace()}
     rules = {rule: [token[ORTH] for token in tokens] for rule, tokens in special.items()}
-    plain = _without_special_cases(tokenizer)
     searches = (tokenizer.prefix_search, tokenizer.suffix_search, tokenizer.infix_finditer, tokenizer.url_match)
+    affixes = (tokenizer.find_prefix, tokenizer.find_infix, tokenizer.find_suffix)
+    # As spaCy itself splits a special case to look for it among tokens.
+    plain = type(tokenizer)(tokenizer.vocab, {}, *searches[:3], None, tokenizer.url_match)
     return SpacyRules(
         known=_fingerprint(english) == _KNOWN_PATTERNS and max(map(len, rules)) <= MAX_SPECIAL,
         patterns=dict(zip(PATTERNS, (search.__self__.pattern for search in searches), strict=True)),
         rules=rules,
-        phrases={rule: [token.text for token in plain(rule)] for rule in rules if _has_affix(tokenizer, rule)},
+        phrases={rule: [token.text for token in plain(rule)] for rule in rules if any(find(rule) for find in affixes)},
         units=[*char_classes.UNITS.split("|"), *char_classes.CURRENCY.replace("\\", "").split("|"), "+"],
         classes=_classes(english.Defaults, char_classes),
         ends=sorted(english.get_pipe("sentencizer").punct_chars),
     )
-
-
-def _without_special_cases(own: Any) -> Any:
-    """As spaCy itself splits a special case to look for it among tokens."""
-    return type(own)(own.vocab, {}, own.prefix_search, own.suffix_search, own.infix_finditer, None, own.url_match)
 
 
 def _begins(tokens: Sequence[str]) -> int:
@@ -144,11 +142,7 @@ def _fingerprint(english: Any) -> int:
     return hash64("\n".join([*patterns, str(english.tokenizer.token_match)]))
 
 
-def _has_affix(tokenizer: Any, rule: str) -> bool:
-    return bool(tokenizer.find_prefix(rule) or tokenizer.find_infix(rule) or tokenizer.find_suffix(rule))
-
-
-def _classes(defaults: Any, char_classes: Any) -> dict[str, str]:
+def _classes(defaults: Any, char_classes: ModuleType) -> dict[str, str]:
     lower, upper, quotes = char_classes.ALPHA_LOWER, char_classes.ALPHA_UPPER, char_classes.CONCAT_QUOTES
     sets = {
         PREFIX: _single(defaults.prefixes) + char_classes.ICONS,
@@ -163,7 +157,7 @@ def _classes(defaults: Any, char_classes: Any) -> dict[str, str]:
     return {str(mark): characters for mark, characters in sets.items()}
 
 
-def _class_table(classes: dict[str, str]) -> npt.NDArray[np.uint8]:
+def _class_table(classes: dict[str, str]) -> Bytes:
     """What each character may do, as bits."""
     table = np.zeros(0x110000, np.uint8)
     for mark, characters in classes.items():
@@ -173,6 +167,6 @@ def _class_table(classes: dict[str, str]) -> npt.NDArray[np.uint8]:
     return table
 
 
-def _single(patterns: Any) -> str:
+def _single(patterns: Iterable[str]) -> str:
     """The patterns that are one character, as the inside of a character class."""
     return "".join(re.escape(pattern[-1]) for pattern in patterns if re.fullmatch(r"\\?.", pattern))

@@ -28,7 +28,7 @@ def local_engine(workers: int, memory: int, scratch: Path) -> Engine:
 
 
 class LocalEngine(Duck):
-    """`workers` processes that live from the first map to `close`, and keep what they load; as many threads of DuckDB."""
+    """`workers` processes from the first map to `close`, which keep what they load; as many threads of DuckDB."""
 
     def __init__(self, workers: int, memory: int, scratch: Path) -> None:
         super().__init__(memory, scratch, threads=workers)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from gristmill.sources.base import SHOWN_FILES
 from gristmill.stages.account import DROPPED
+from gristmill.stages.layout import UNITS, SplitCounts
 from gristmill.stages.work import Facts
 from gristmill.store.manifest import SPLITS, FunnelRow
 
 FUNNEL = "funnel.json"
-_UNITS = ("documents", "bytes", "tokens")
 # A rule that drops more than this share of what it sees is worth a look before the data is used.
 _LARGE_SHARE = 0.5
 _NOTHING: tuple[int, list[str]] = (0, [])
@@ -109,10 +108,10 @@ class Tally:
                   for (source, name), documents in self._carried.items() if not documents]  # fmt: skip
         return found
 
-    def end(self, mix: list[FunnelRow], ends: Sequence[Mapping[str, Any]]) -> None:
+    def end(self, mix: list[FunnelRow], ends: Sequence[SplitCounts]) -> None:
         """What a mix took of each source, if there is one, and what of it is in each split."""
         self._mix = mix
-        self._ends = {(row["split"], row["source"]): Counter({unit: row[unit] for unit in _UNITS}) for row in ends}
+        self._ends = {(row["split"], row["source"]): Counter({unit: row[unit] for unit in UNITS}) for row in ends}
 
     def tokens(self, split: str) -> int:
         """Tokens of a split after all rules, before a mix."""

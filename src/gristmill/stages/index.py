@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -39,7 +38,7 @@ class IndexFolder:
     run: str
 
     @property
-    def about(self) -> dict[str, Any]:
+    def about(self) -> dict[str, str]:
         return {"making": "index", "command": "prepare --save-index", "run": self.run}
 
     def look(self) -> None:
@@ -140,12 +139,13 @@ def save_index(search: NearSearch, dropped: Sequence[Relation], folder: Path) ->
     work, near = search.work, search.near
     sql = f"SELECT doc FROM {alive('signatures', 'doc', bool(dropped))} AS kept ORDER BY doc"
     kept = work.ask(Query("kept", sql, {"signatures": search.signatures[-1:], **dropped_table(dropped)}))
-    place: dict[str, Any] = {"index": folder, "near": near, "folder": work.folder / "index"}
-    before = len(open_index(near).keys)
-    jobs: list[Job] = [TakeOverJob(number=part, upstream=search.signatures[0].fingerprint, **place)
-                       for part in range(before)]  # fmt: skip
+    before, done_in = len(open_index(near).keys), work.folder / "index"
+    jobs: list[Job] = [
+        TakeOverJob(number=part, upstream=search.signatures[0].fingerprint, index=folder, near=near, folder=done_in)
+        for part in range(before)
+    ]
     jobs += [SaveJob(number=number, unit=job.number, texts=job.texts, signatures=job.outputs[0],
-                     upstream=done.fingerprint, kept=kept, **place)
+                     upstream=done.fingerprint, kept=kept, index=folder, near=near, folder=done_in)
              for number, (job, done) in enumerate(zip(search.jobs, search.done, strict=True), before)]  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
     work.complete(jobs, "saving the index")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal, TypedDict
 
 from gristmill.core.errors import SourceError
 from gristmill.core.hashing import derive_key
@@ -91,7 +92,18 @@ def _passes(parts: Sequence[tuple[int, Share]], seed: int) -> str:
     return ", ".join(str(row) for row in rows)
 
 
-# SQL for documents, bytes and tokens of each source and split of a `layout`.
+class SplitCounts(TypedDict):
+    """What a split has of a source."""
+
+    source: str
+    split: str
+    documents: int
+    bytes: int
+    tokens: int
+
+
+UNITS: tuple[Literal["documents", "bytes", "tokens"], ...] = ("documents", "bytes", "tokens")
+# SQL for these counts of all sources and splits of a `layout`.
 COUNTS = """
     SELECT source, CASE WHEN val THEN 'val' ELSE 'train' END AS split, COUNT(*) AS documents,
         CAST(SUM(bytes) AS BIGINT) AS bytes, CAST(SUM(length) AS BIGINT) AS tokens

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ from gristmill.stages.drops import Drops, dropped_table
 from gristmill.stages.evaluations import Evaluations, curation_of
 from gristmill.stages.funnel import FUNNEL, Tally
 from gristmill.stages.index import save_index
-from gristmill.stages.layout import COUNTS, SHUFFLED, MixOrder, Share, mixed, shares
+from gristmill.stages.layout import COUNTS, SHUFFLED, UNITS, MixOrder, Share, SplitCounts, mixed, shares
 from gristmill.stages.lines import LinesJob, TrimJob, find_repeated
 from gristmill.stages.near import NearSearch
 from gristmill.stages.relation import UNITS_A_SOURCE, Relation
@@ -91,7 +91,7 @@ class Pipeline:
         self.curation = curation_of(self.recipe, self.folder, self.progress)
 
     @property
-    def recipe_content(self) -> dict[str, Any]:
+    def recipe_content(self) -> dict[str, object]:
         """The recipe for the manifest, with the evaluations by name and checksum."""
         found = self.recipe.decontaminate
         return {**self.recipe.content, "decontaminate": Evaluations.of(found).content if found else None}
@@ -266,7 +266,7 @@ class Pipeline:
             self.funnel.end(parts, self._counts(divided, 1))
         return divided
 
-    def _counts(self, layout: Relation, number: int) -> list[Mapping[str, Any]]:
+    def _counts(self, layout: Relation, number: int) -> list[SplitCounts]:
         """Documents, bytes and tokens of each source and split."""
         counted = self.work.ask(Query("counts", COUNTS, {"layout": [layout]}, number))
         return [row for file in counted.files for batch in batches_of(file) for row in batch.to_pylist()]
@@ -278,10 +278,10 @@ class Pipeline:
         return shares(mix, {source.name: self.funnel.left(source.name, mix.unit) for source in self.recipe.sources})
 
 
-def _share_facts(share: Share, ends: Sequence[Mapping[str, Any]]) -> FunnelRow:
+def _share_facts(share: Share, ends: Sequence[SplitCounts]) -> FunnelRow:
     """What a mix took of a source."""
     documents, size, tokens = (sum(row[unit] for row in ends if row["source"] == share.source)
-                               for unit in ("documents", "bytes", "tokens"))  # fmt: skip
+                               for unit in UNITS)  # fmt: skip
     return {"stage": "mix", "source": share.source, "documents": documents, "bytes": size, "tokens": tokens,
             "times": share.times}  # fmt: skip
 

@@ -79,7 +79,7 @@ def preview(recipe: Recipe, curation: Curation, samples: Sequence[SourceSample],
         "bytes_kept": kept_bytes,
         "tokens": sum(int(judged.tokens.sum()) for judged in sources.values()),
         "seconds": seconds,
-        "rules": [_rule(name, dropped, ledger.facts["reasons"].get(name, {})) for name in dropped],
+        "rules": [_rule(name, dropped, ledger.reasons.get(name, {})) for name in dropped],
     }
     return Preview(figures, sources, warmed)
 

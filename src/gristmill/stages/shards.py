@@ -180,7 +180,7 @@ class ShardJob:
                 yield from (own.slice(a, b - a) for a, b in itertools.pairwise(edges.tolist()))
 
 
-def _is_split(table: pa.Table, split: str) -> Any:
+def _is_split(table: pa.Table, split: str) -> pa.ChunkedArray:
     return table.column("val") if split == "val" else pc.invert(table.column("val"))
 
 

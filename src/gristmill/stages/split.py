@@ -84,7 +84,7 @@ class ValSplit:
         return ValSplit(**{**facts, "cut": Halved(**facts["cut"]) if facts["cut"] else None})
 
     @property
-    def content(self) -> dict[str, Any]:
+    def content(self) -> dict[str, object]:
         """For the manifest."""
         cut = asdict(self.cut) if self.cut else None
         return {"val": "text" if cut else "documents" if self.bound else "none", **({"cut": cut} if cut else {})}
@@ -268,7 +268,7 @@ def _divided(batch: pa.RecordBatch, val: Mask, cut: Halved | None, schema: pa.Sc
     )
 
 
-def _parts(batch: pa.RecordBatch, head: Mask, end: Mask, cut: Halved) -> dict[str, Any]:
+def _parts(batch: pa.RecordBatch, head: Mask, end: Mask, cut: Halved) -> dict[str, pa.Array]:
     """The columns in which the two parts of a document differ from the whole."""
     numbers = {name: batch.column(name).to_numpy() for name in ("start", "length", "bytes")}
     sizes = np.where(head, cut.keep + 1, np.where(end, cut.tokens - cut.keep, numbers["length"]))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,14 +24,14 @@ def document_schema(fields: Sequence[str]) -> pa.Schema:
 
 
 @contextmanager
-def pass_writers(outputs: Sequence[Path], schema: pa.Schema) -> Iterator[tuple[Any, Any]]:
+def pass_writers(outputs: Sequence[Path], schema: pa.Schema) -> Iterator[tuple[pq.ParquetWriter, pq.ParquetWriter]]:
     """The first two files of a pass over a unit: documents that stay, and the account of those that left."""
     with table_writer(outputs[0], schema) as kept, table_writer(outputs[1], dropped_schema()) as dropped:
         yield kept, dropped
 
 
 @contextmanager
-def table_writer(path: Path, schema: pa.Schema) -> Iterator[Any]:
+def table_writer(path: Path, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
     """A Parquet file that appears whole: a row group each batch; lz4, since texts are read back once or twice."""
     codes = [name for name in ("source", "path", "rule", "reason") if name in schema.names]
     with (

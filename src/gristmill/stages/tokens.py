@@ -47,7 +47,7 @@ class Encoding:
     steps: Sequence[str]
 
     @property
-    def content(self) -> Any:
+    def content(self) -> object:
         return [self.fingerprint, self.val_fraction, self.seed, list(self.steps)]
 
 
@@ -84,7 +84,9 @@ class TokensJob(UnitJob):
         lost = _count_dropped((*self.dropped, self.outputs[1]), tokenizer)
         return {**ledger.facts, "splits": splits, "tokens_dropped": lost}
 
-    def _rows(self, encoded: _Encoded, start: int, splits: dict[str, Counter[str]], schema: pa.Schema) -> Any:
+    def _rows(
+        self, encoded: _Encoded, start: int, splits: dict[str, Counter[str]], schema: pa.Schema
+    ) -> pa.RecordBatch:
         """The rows of a batch; which split each goes to, and its place if the store is shuffled."""
         batch = encoded.passed.kept
         held_out = is_val(batch.column("content_hash").to_numpy(), self.encoding.val_fraction, self.encoding.seed)
@@ -183,7 +185,7 @@ def _mixed(values: Ints, key: int) -> npt.NDArray[np.uint64]:
     return mix64_array(np.ascontiguousarray(values).view(np.uint64) ^ np.uint64(key))
 
 
-def _names(edits: Ints, steps: Sequence[str]) -> Any:
+def _names(edits: Ints, steps: Sequence[str]) -> pa.Array:
     """The steps that edited each document, joined by commas."""
     marks, places = np.unique(edits, return_inverse=True)
     names = [",".join(step for bit, step in enumerate(steps) if mark >> bit & 1) for mark in marks.tolist()]

@@ -8,7 +8,6 @@ that are alike beyond this band sit together.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from gristmill.curate.dedup.near import Near
 from gristmill.curate.dedup.queries import alive
@@ -67,7 +66,7 @@ def crowded(max_bucket: int) -> str:
     """
 
 
-def alarms(options: Near, crowds: Sequence[Mapping[str, Any]]) -> list[str]:
+def alarms(options: Near, crowds: Sequence[Mapping[str, int]]) -> list[str]:
     """A sentence on the buckets that were too large to compare all pairs, if `crowded` gave any."""
     if not crowds:
         return []

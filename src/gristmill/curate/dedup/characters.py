@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import unicodedata
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +35,6 @@ def unit_table() -> npt.NDArray[np.uint32]:
     return table
 
 
-def unicode_version() -> Any:
+def unicode_version() -> str:
     """What `unit_table` was made by: characters that another version added are hashed otherwise."""
     return unicodedata.unidata_version

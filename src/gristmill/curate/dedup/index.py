@@ -15,7 +15,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import fingerprint
@@ -76,14 +76,23 @@ def _other_unicode(folder: Path, version: str) -> str:
     )
 
 
-def _described(folder: Path) -> Any:
+class Description(TypedDict):
+    """What `index.json` says beside the options that the index was made with."""
+
+    parts: int
+    sets: bool
+    unicode: str
+
+
+def _described(folder: Path) -> Description:
     try:
-        return json.loads((folder / INDEX).read_text())
+        found: Description = json.loads((folder / INDEX).read_text())
+        return found
     except FileNotFoundError:
         raise ConfigError(f"{folder} is no near-duplicate index (no index.json): give one that a run saved.") from None
 
 
-def _made_with(options: Near) -> dict[str, Any]:
+def _made_with(options: Near) -> dict[str, object]:
     """What keys and sets depend on."""
     bands, rows = options.shape
     return {
@@ -97,7 +106,7 @@ def _made_with(options: Near) -> dict[str, Any]:
     }
 
 
-def describe(options: Near, parts: int) -> dict[str, Any]:
+def describe(options: Near, parts: int) -> dict[str, object]:
     """What `index.json` says of an index of so many parts."""
     return {**_made_with(options), "parts": parts, "sets": options.verify, "unicode": unicode_version()}
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -109,6 +109,6 @@ def sign(batch: pa.RecordBatch, options: Near, priorities: Mapping[str, int]) ->
     return pa.RecordBatch.from_arrays([pa.array(column) for column in columns], schema=signature_schema(options))
 
 
-def signature_schema(options: Near) -> Any:
+def signature_schema(options: Near) -> pa.Schema:
     """The columns of a file of signatures: all int64."""
     return pa.schema([(name, pa.int64()) for name in ("doc", "keep_key", *options.key_columns)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -51,7 +50,7 @@ def set_rows(batch: pa.RecordBatch, wanted: Ints, numbers: Ints, options: Near) 
         yield pa.RecordBatch.from_arrays([pa.array(docs), sets], schema=sets_schema())
 
 
-def _slices(batch: Any) -> Iterator[Documents]:
+def _slices(batch: pa.RecordBatch) -> Iterator[Documents]:
     """The batch in pieces of about 16 MiB of text; a longer text is a piece by itself."""
     offsets = Documents(batch).offsets
     first = 0
@@ -84,7 +83,7 @@ def _joined(arrays: Sequence[Ints]) -> Ints:
     return np.concatenate([*arrays, np.empty(0, np.int64)])
 
 
-def _places(sets: Any) -> tuple[Ints, Ints]:
+def _places(sets: pa.LargeListArray) -> tuple[Ints, Ints]:
     ends = np.asarray(sets.offsets)
     begin = sets.values.buffers()[1].address if len(sets.values) else 0
     return begin + 8 * ends[:-1], np.diff(ends)

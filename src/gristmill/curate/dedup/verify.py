@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +34,7 @@ def _locate(docs: Ints, sets_of: Callable[[int], Sets]) -> tuple[Ints, Ints, lis
     return addresses, sizes, held
 
 
-def _by_unit(docs: Ints) -> Iterator[tuple[int, Any]]:
+def _by_unit(docs: Ints) -> Iterator[tuple[int, Ints]]:
     """The rows of each unit."""
     order = np.argsort(docs, kind="stable")
     units, begins = np.unique(docs[order] >> 32, return_index=True)
