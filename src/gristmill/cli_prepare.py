@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import re
 from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
 
 from gristmill.cli_options import answer, option_name, progress_bar
@@ -15,7 +16,6 @@ from gristmill.figures.store import store_figures
 from gristmill.indexing import index
 from gristmill.places.door import place_at
 from gristmill.recipe import Recipe, as_recipe, read_recipe
-from gristmill.recipe_template import TEMPLATE
 from gristmill.run import RunOptions, dry_run, prepare
 from gristmill.show.exchange import show_trained
 from gristmill.show.forecast import show_forecast
@@ -128,7 +128,7 @@ def run_init(chosen: argparse.Namespace) -> None:
     path = Path(chosen.path)
     if place_at(path).exists() and not chosen.overwrite:
         raise ConfigError(f"{path} exists: choose another name, or say --overwrite.")
-    place_at(path).write(TEMPLATE)
+    place_at(path).write(files("gristmill").joinpath("recipe_template.yaml").read_bytes())
     then = f"edit its sources, then run `gristmill prepare --recipe {path} --dry-run`"
     answer(chosen, {"path": str(path)}, lambda: line(f"{path} is written: {then}."))
 

@@ -97,7 +97,7 @@ def test_an_error_names_the_option_that_was_given(
 
 def test_no_message_of_the_library_speaks_of_options_of_the_command_line() -> None:
     """Whole commands in backquotes apart; what other systems call their own options is in export.py."""
-    others = ("show", "errors.py", "demo.py", "recipe_template.py", "export.py")
+    others = ("show", "errors.py", "demo.py", "export.py")
     files = [path for path in Path(gm.__file__).parent.rglob("*.py")
              if not path.name.startswith("cli") and not set(path.parts) & set(others)]  # fmt: skip
     for path in files:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import re
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from gristmill.curate.clean import CleanOptions
 from gristmill.curate.decontaminate import DecontaminateOptions
 from gristmill.curate.rules import RULES
 from gristmill.recipe import _DEDUPS, MixOptions, Recipe, SourceOptions, StoreOptions, as_recipe
-from gristmill.recipe_template import TEMPLATE
 
+TEMPLATE = files("gristmill").joinpath("recipe_template.yaml").read_text()
 # Everything that is commented out, in use; prose in comments has no key at its beginning.
 WHOLE: dict[str, Any] = yaml.safe_load(re.sub(r"^#(?= *(- )?\w+:( |$))", "", TEMPLATE, flags=re.MULTILINE))
 # Examples: they have no default.
