@@ -18,9 +18,8 @@ from gristmill.places.door import address_of, place_at
 from gristmill.show.document import show_documents, show_why_dropped
 from gristmill.show.dropped import show_dropped
 from gristmill.show.plan import show_places, show_plan, show_state
-from gristmill.show.store import show_store
+from gristmill.show.store import show_findings, show_store
 from gristmill.show.terminal import facts
-from gristmill.show.verify import show_findings
 from gristmill.store.manifest import MANIFEST, SPLITS
 from gristmill.store.opening import is_sharded_bin, named_paths, open_split, open_store
 from gristmill.store.reader import Store

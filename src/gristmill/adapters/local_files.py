@@ -48,21 +48,10 @@ class LocalTokenizedDatasetFixed(Dataset[Sample]):
 
     def __init__(self, data_path: Paths, max_length: int, dtype: str | None = None) -> None:
         self.store, self.max_length = _open_for(data_path, max_length, dtype), max_length
-        self._open()
-        self[0]  # loads the compiled kernels (half a second), which forked workers then inherit
-
-    def _open(self) -> None:
-        options = PlanOptions(shuffle=False)
-        plan = Plan({"data": self.store}, seq_len=self.max_length, batch_size=1, options=options)
+        plan = Plan({"data": self.store}, seq_len=max_length, batch_size=1, options=PlanOptions(shuffle=False))
         self._segment = plan.segment(0)
         self._assembler = Assembler(plan, ("labels",), None, buffer_bytes=READAHEAD_BYTES)
-
-    def __getstate__(self) -> dict[str, object]:
-        return {"store": self.store, "max_length": self.max_length}
-
-    def __setstate__(self, state: dict[str, object]) -> None:
-        self.__dict__.update(state)
-        self._open()
+        self[0]  # loads the compiled kernels (half a second), which forked workers then inherit
 
     def __repr__(self) -> str:
         return f"LocalTokenizedDatasetFixed({_describe(self.store, self.max_length)})"

@@ -9,10 +9,8 @@ where the one before ended, with a new order of every source that begins again. 
 
 from __future__ import annotations
 
-import bisect
 import functools
 import os
-import sys
 from collections.abc import Iterator
 from typing import TypedDict, cast
 
@@ -29,7 +27,7 @@ with extra("olmo", __name__):
 from gristmill.core.arguments import as_flag, as_whole
 from gristmill.core.errors import ConfigError, StateError
 from gristmill.loader.fill import Batch
-from gristmill.loader.loader import Loader
+from gristmill.loader.loader import Loader, step_after
 from gristmill.loader.state import State
 from gristmill.order.plan import Plan, as_plan
 
@@ -125,8 +123,7 @@ class GristmillDataLoader(TextDataLoaderBase):
 
     def _step_of(self, batches: int) -> int:
         """The plan's step after `batches` batches of the current epoch."""
-        served, first = self.plan.skips.served, self._first_step(self.epoch)
-        return first + bisect.bisect_left(range(first, sys.maxsize), served(first) + batches, key=served)
+        return step_after(self.plan, self._first_step(self.epoch), batches)
 
     def reshuffle(self, epoch: int | None = None, **kwargs: object) -> None:
         """Begin `epoch` (default: the one after the last `reset`), or go on in it after `load_state_dict`."""

@@ -44,9 +44,6 @@ class PassLoader(TorchLoader):
         super().__init__(plan, rank, world_size, **options)
         self._pass = plan
 
-    def __getstate__(self) -> dict[str, object]:
-        return {**super().__getstate__(), "_pass": self._pass}
-
     def __len__(self) -> int:
         """Batches of a whole pass; TypeError if the plan is endless."""
         return len(self._pass)

@@ -122,9 +122,6 @@ class TorchLoader(PlanLoader[Tensors]):
         self.device = None if device is None else as_device(device)
         self._pins = torch.cuda.is_available() and (self.device is None or self.device.type == "cuda")
 
-    def __getstate__(self) -> dict[str, object]:
-        return {**super().__getstate__(), "device": self.device, "_pins": self._pins}
-
     def batch(self, step: int) -> Tensors:
         """This rank's rows of any step, without touching the iteration."""
         return self._placed(super().batch(step))
@@ -284,31 +281,16 @@ class SampleDataset(Dataset[Tensors]):
     ) -> None:
         if as_plan("plan", plan).total_steps is None:
             raise ConfigError("A map-style data set has an end: give the plan steps=.")
-        self.plan, self.keys, self._max_docs = plan, as_keys(keys), max_docs
-        self.pad_to_multiple_of = pad_to_multiple_of
-        self._open()
-
-    def _open(self) -> None:
+        self.plan, self.keys, self.pad_to_multiple_of = plan, as_keys(keys), pad_to_multiple_of
         self._assembler = Assembler(
-            self.plan,
-            self.keys,
-            self._max_docs,
-            buffer_bytes=READAHEAD_BYTES,
-            pad_to_multiple_of=self.pad_to_multiple_of,
+            plan, self.keys, max_docs, buffer_bytes=READAHEAD_BYTES, pad_to_multiple_of=pad_to_multiple_of
         )
-        skips = self.plan.skips
+        skips = plan.skips
         ends = [(segment, segment.to_step or 0) for segment in self.plan.segments]
         sizes = [(skips.served(end) - skips.served(segment.from_step)) * segment.batch_size for segment, end in ends]
         self._firsts = [0, *itertools.accumulate(sizes)]
         last = skips.last_served(ends[-1][1])
         self._length = self._firsts[-1] - self.plan.segment(last).batch_size + len(self.plan.samples(last))
-
-    def __getstate__(self) -> dict[str, object]:
-        return {name: getattr(self, name) for name in ("plan", "keys", "_max_docs", "pad_to_multiple_of")}
-
-    def __setstate__(self, state: dict[str, object]) -> None:
-        self.__dict__.update(state)
-        self._open()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({counted(len(self), 'row')} of {self.plan!r})"

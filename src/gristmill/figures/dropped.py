@@ -123,20 +123,11 @@ def _scanned(
 
 def _parted(batch: pa.RecordBatch) -> Iterator[tuple[Keys, npt.NDArray[np.int64]]]:
     """The rows of a batch by their rule, reason and source."""
-    words, codes = [], np.zeros(len(batch), np.int64)
-    for key in KEYS:
-        column = batch.column(key).dictionary_encode()
-        words.append(column.dictionary.to_pylist())
-        codes = codes * (len(words[-1]) + 1) + column.indices.fill_null(len(words[-1])).to_numpy()
-    order = np.argsort(codes, kind="stable")
-    kinds, firsts = np.unique(codes[order], return_index=True)
-    for code, rows in zip(kinds.tolist(), np.split(order, firsts[1:]), strict=True):
-        rest, keys = code, list[str]()
-        for known in reversed(words):
-            rest, place = divmod(rest, len(known) + 1)
-            keys.append(str(known[place]) if place < len(known) else "")
-        source, reason, rule = keys
-        yield (rule, reason, source), rows
+    table = pa.table({**{key: batch.column(key).fill_null("") for key in KEYS}, "place": np.arange(len(batch))})
+    grouped = table.group_by(KEYS, use_threads=False).aggregate([("place", "list")])
+    for *keys, places in zip(*(grouped.column(name).to_pylist() for name in KEYS), grouped["place_list"], strict=True):
+        rule, reason, source = map(str, keys)
+        yield (rule, reason, source), places.values.to_numpy()
 
 
 def _spread_first(rows: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:

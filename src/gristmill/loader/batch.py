@@ -99,7 +99,7 @@ class Located(NamedTuple):
 
 
 class Assembler:
-    """Builds the batches of a plan with the keys asked for. Safe to call from many threads."""
+    """Builds the batches of a plan with the keys asked for. Safe to call from many threads, and can be pickled."""
 
     def __init__(
         self,
@@ -110,6 +110,7 @@ class Assembler:
         max_maps: int = MAX_MAPS,
         pad_to_multiple_of: int | None = None,
     ) -> None:
+        self._made_by = plan, keys, max_docs, buffer_bytes, max_maps, pad_to_multiple_of
         keys, max_docs = as_keys(keys), None if max_docs is None else as_whole("max_docs", max_docs)
         _check_padding(plan, pad_to_multiple_of)
         self._multiple, self._plan = pad_to_multiple_of, plan
@@ -124,6 +125,9 @@ class Assembler:
         self.filler = Filler(
             wanted, eos=self._eos, by_piece=self._by_piece, max_docs=max_docs, buffer_bytes=buffer_bytes
         )
+
+    def __reduce__(self) -> tuple[type[Assembler], tuple[object, ...]]:
+        return Assembler, self._made_by
 
     def _one_eos(self, padded: bool) -> int:
         """The token that padding and replaced documents become; needed only where there can be any."""

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 # Enough to hide a slow read of a batch of 64 x 2,048 with all keys (3.4 MB); buffers are used again, not grown.
 READAHEAD_BYTES = 64 << 20
 Item = TypeVar("Item")
+# What each process has for itself: it is made anew where a loader is unpickled.
+_OPENED = ("_order", "_assembler", "_ahead", "_built", "_owner", "_tally", "_batches", "_waited", "_began")
 
 
 class LoaderOptions(TypedDict, total=False):
@@ -83,9 +85,7 @@ class PlanLoader(ABC, Generic[Item]):
         self._tally, self._batches, self._waited, self._began = Tally(), 0, 0.0, 0.0
 
     def __getstate__(self) -> dict[str, object]:
-        names = ("plan", "keys", "step", "_threads", "_readahead_bytes", "_max_docs", "_pad_to_multiple_of",
-                 "_partition")  # fmt: skip
-        return {name: getattr(self, name) for name in names}
+        return {name: value for name, value in vars(self).items() if name not in _OPENED}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)

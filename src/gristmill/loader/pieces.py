@@ -30,9 +30,10 @@ class Pieces(NamedTuple):
 
     def edges(self, rows: int) -> Ints:
         """The first piece of each of `rows` rows, and where the last one ends."""
-        if len(self.rows) == rows and self.rows[-1] == rows - 1:
-            return np.arange(rows + 1)  # one piece a row, by far the most common case
-        return np.searchsorted(self.rows, np.arange(rows + 1))
+        places = np.arange(rows + 1)
+        if np.array_equal(self.rows, places[:-1]):  # one piece a row, by far the most common case
+            return places
+        return np.searchsorted(self.rows, places)
 
     def part(self, edges: Ints) -> Pieces:
         """The pieces of the consecutive rows that begin at `edges`, the last of which is the end; rows count from 0."""

@@ -1,4 +1,4 @@
-"""A store, or one of its splits; token files of other systems."""
+"""A store, or one of its splits; and what a check of it found."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from gristmill.figures.store import StoreFigures
 from gristmill.show.funnel import show_funnel, show_split
 from gristmill.show.terminal import line, table
+from gristmill.store.verify import Findings
 
 
 def show_store(store: StoreFigures) -> None:
@@ -30,3 +31,14 @@ def show_made(store: StoreFigures, took: str) -> None:
     if store.has_dropped:
         line(f"Look at what was dropped: gristmill dropped {shlex.quote(store.path)}")
     line(f'Open it in Python: gristmill.open("{Path(store.path) / "train"}")')
+
+
+def show_findings(path: str, found: Findings, took: str) -> None:
+    """Which sum covers which files, what is covered by none, and whether all is whole."""
+    rows = [(kind, row["files"], row["bytes"], row["by"]) for kind, row in found.covered.items()]
+    table("", ("kind", "files", "bytes", "every byte is covered by"), rows)
+    for name in found.unlisted:
+        line(f"{name} is covered by no sum: it is no part of the store, or an older version made it.")
+    counts = f"{found.shards:,} shards, {found.documents:,} documents, {found.tokens:,} tokens"
+    line(f"{path}: {counts}: {f'faults: {len(found.faults):,}' if found.faults else 'whole'}")
+    line(f"Verified {took}.")

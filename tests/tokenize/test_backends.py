@@ -1,0 +1,65 @@
+"""Each library behind one method, and which of them is chosen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gristmill.core.errors import ConfigError
+from gristmill.core.texts import from_strings
+from gristmill.tokenize.backends import backend_versions, build_encoder, choose_backend, join, library_errors
+from gristmill.tokenize.definition import Definition
+from gristmill.tokenize.encodings import named_definition
+from gristmill.tokenize.files import local_definition
+
+TEXTS = from_strings(["The mill grinds.", "", "naïve <|endoftext|> text\n"])
+
+
+@pytest.fixture(scope="module")
+def gpt2() -> Definition:
+    return named_definition("gpt2")
+
+
+def test_all_backends_give_the_same_ids_and_offsets(gpt2: Definition) -> None:
+    (ids, offsets), *others = (build_encoder(gpt2, name).encode(TEXTS) for name in ("gigatoken", "tiktoken"))
+    assert offsets[1] == offsets[2] and len(ids) == offsets[-1]
+    for other, places in others:
+        assert np.array_equal(ids, other) and np.array_equal(offsets, places)
+
+
+def test_the_fast_backend_is_chosen_and_the_reference_where_it_cannot_serve(
+    gpt2: Definition, unknown_json: Path
+) -> None:
+    assert choose_backend(gpt2, None)[::2] == ("gigatoken", "")
+    name, _, note = choose_backend(local_definition(unknown_json, None), None)
+    assert name == "tokenizers" and "using tokenizers, about 100 times slower" in note
+
+
+def test_a_wanted_backend_is_taken_or_refused_in_words(gpt2: Definition, unknown_json: Path) -> None:
+    assert choose_backend(gpt2, "tiktoken")[0] == "tiktoken"
+    with pytest.raises(ConfigError, match=r"no backend 'tiktokens' \(did you mean 'tiktoken'"):
+        choose_backend(gpt2, "tiktokens")
+    with pytest.raises(ConfigError, match="leave backend= out"):
+        choose_backend(local_definition(unknown_json, None), "gigatoken")
+
+
+def test_rows_are_joined_with_their_offsets_and_none_is_no_ids() -> None:
+    ids, offsets = join([np.array([1, 2], np.uint32), np.array([], np.uint32), np.array([3], np.uint32)])
+    assert ids.tolist() == [1, 2, 3] and offsets.tolist() == [0, 2, 2, 3]
+    assert [array.tolist() for array in join([])] == [[], [0]]
+
+
+def test_what_a_library_raises_is_one_sentence_and_what_stops_a_process_is_not_touched() -> None:
+    with (
+        pytest.raises(ConfigError, match=r"^The file cannot be used: first line\.$"),
+        library_errors("The file cannot be used"),
+    ):
+        raise BaseException("first line\nsecond")
+    with pytest.raises(KeyboardInterrupt), library_errors("The file"):
+        raise KeyboardInterrupt
+
+
+def test_only_libraries_have_a_version() -> None:
+    assert backend_versions("byte") == {} and backend_versions("tiktoken")["tiktoken"]
