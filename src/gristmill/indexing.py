@@ -11,7 +11,15 @@ from gristmill.core.errors import ConfigError
 from gristmill.core.progress import Progress, Shown, shown
 from gristmill.places.door import as_path, place_at
 from gristmill.store.boundaries import write_scanned_idx
-from gristmill.store.index import index_path, new_index, only_builder, open_pack_index, remove_pack_index, shard_sum
+from gristmill.store.index import (
+    PackHeader,
+    index_path,
+    new_index,
+    only_builder,
+    open_pack_index,
+    remove_pack_index,
+    shard_sum,
+)
 from gristmill.store.opening import as_store
 from gristmill.store.reader import Store
 from gristmill.store.table import offsets
@@ -37,7 +45,7 @@ def _build_index(store: Store, seq_len: int, path: Path, progress: Progress) -> 
     counts = store.shard_documents()
     ranges = -(-counts // RANGE_DOCUMENTS)
     progress.start(f"packing into windows of {seq_len:,}", store.num_documents, "documents")
-    header = {
+    header: PackHeader = {
         "algorithm": ALGORITHM,
         "seq_len": seq_len,
         "documents": store.num_documents,

@@ -197,7 +197,7 @@ def _open_split(folder: Path, split: str) -> Store | None:
     return store if store.num_tokens else None
 
 
-def _made_by(folder: Path) -> tuple[str | None, str | None]:
+def _made_by(folder: Path) -> tuple[object, object]:
     """(name, fingerprint) of the tokenizer of a store or of raw shards; a name of None where the folder has none."""
     if place_at(folder / MANIFEST).exists():
         made_by = read_manifest(folder)["tokenizer"]

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from gristmill.core.arrays import Ints
+from gristmill.core.arrays import Ints, Mask
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.order.options import Exclude
 from gristmill.order.source import Source
@@ -24,12 +22,12 @@ class Exclusions:
     start: Ints
     end: Ints
     from_step: Ints
-    replace: npt.NDArray[np.bool_]
+    replace: Mask
 
     def __bool__(self) -> bool:
         return bool(self.items)
 
-    def before(self, step: int) -> list[list[Any]]:
+    def before(self, step: int) -> list[list[str | int]]:
         """What is out before `step`, for the prefix; rewritten history is left out."""
         kept = [item for item in self.items if item.from_step < step and not item.rewrite_history]
         return sorted([item.doc, item.source or "", item.from_step, item.mode] for item in kept)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -41,7 +41,7 @@ class Forecast:
     tokens: int
     sources: list[SourceForecast]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
         return asdict(self)
 
@@ -54,12 +54,13 @@ def forecast(plan: Plan, step: int | None = None) -> Forecast:
     if step < 1 or (plan.total_steps is not None and step > plan.total_steps):
         raise ConfigError(f"The plan has {plan.total_steps} steps: it cannot be forecast at step {step}.")
     rows = [_source(plan, k, step) for k in range(len(plan.sources))]
-    total = sum(row["samples"] for row in rows)
-    made = [SourceForecast(share=row["samples"] / total, **row) for row in rows]
+    total = sum(row.samples for row in rows)
+    made = [replace(row, share=row.samples / total) for row in rows]
     return Forecast(step, plan.skips.served(step), plan.tokens_before(step), made)
 
 
-def _source(plan: Plan, k: int, step: int) -> dict[str, Any]:
+def _source(plan: Plan, k: int, step: int) -> SourceForecast:
+    """One source, its share among the others still open."""
     source = plan.sources[k]
     samples = tokens = unread = 0
     last = plan.segment(step - 1)
@@ -72,16 +73,17 @@ def _source(plan: Plan, k: int, step: int) -> dict[str, Any]:
     if plan.total_steps == step and not plan.options.drop_last:
         samples, epoch, index = lane.order.samples, 1, 0  # the rows that the last batch lacks are padding, not samples
         tokens = samples * last.seq_len
-    return {
-        "name": source.name,
-        "samples": samples,
-        "tokens": tokens,
-        "epochs": epoch + index / lane.order.samples,
-        "passes": tokens / source.store.tokens_in(lane.shards),
-        "next_epoch_steps": epoch_starts(plan, k, min(epoch, 8), step),
-        "unread_tokens": unread,
-        "unserved_tokens": source.cut.unserved_tokens(lane.order.samples, lane.shards, last.seq_len),
-    }
+    return SourceForecast(
+        name=source.name,
+        samples=samples,
+        share=0.0,
+        tokens=tokens,
+        epochs=epoch + index / lane.order.samples,
+        passes=tokens / source.store.tokens_in(lane.shards),
+        next_epoch_steps=epoch_starts(plan, k, min(epoch, 8), step),
+        unread_tokens=unread,
+        unserved_tokens=source.cut.unserved_tokens(lane.order.samples, lane.shards, last.seq_len),
+    )
 
 
 def epoch_starts(plan: Plan, k: int, epochs: int, until: int) -> list[int]:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.options import check_fields, from_mapping
 from gristmill.core.values import OWN, Within, shown
 from gristmill.order.cut import check_cut
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Entry = TypeVar("Entry", bound="DataclassInstance")
 WEIGHT_UNITS = ("samples", "tokens", "documents")
 MODES = ("replace", "loss")
 # Steps times rows stay below 2^62, and positions inside a row are int32.
@@ -27,7 +31,7 @@ class Phase:
     """
 
     from_step: Step
-    weights: Mapping[str, Any] | None = None
+    weights: Mapping[str, object] | None = None
     seq_len: int | None = None
     batch_size: int | None = None
     shards: Mapping[str, int] | None = None
@@ -108,12 +112,12 @@ class PlanOptions:
         object.__setattr__(self, "exclude", _each(self.exclude, Exclude, "exclude"))
         object.__setattr__(self, "skip", _each(self.skip, Skip, "skip"))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain values for JSON, without those that are at their default."""
         return without_defaults(self)
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> PlanOptions:
+    def from_dict(cls, values: Mapping[str, object]) -> PlanOptions:
         """The inverse of `to_dict`; unknown keys are errors."""
         return from_mapping(cls, values, "the plan's options")
 
@@ -129,7 +133,7 @@ def check_positive(**values: int | None) -> None:
             raise ConfigError(f"{name} cannot be above {MOST.get(name, 2**60):,}.", arguments=name)
 
 
-def without_defaults(options: Any) -> dict[str, Any]:
+def without_defaults(options: DataclassInstance) -> dict[str, object]:
     """The fields of a frozen options object that differ from their defaults, nested ones too, as plain values."""
     values = {}
     for field in dataclasses.fields(options):
@@ -139,8 +143,8 @@ def without_defaults(options: Any) -> dict[str, Any]:
     return values
 
 
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value):
+def _plain(value: object) -> object:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return without_defaults(value)
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
@@ -149,20 +153,20 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, int | str | bool | None) else str(value)
 
 
-def _each(items: Sequence[Any], cls: type[Any], where: str) -> tuple[Any, ...]:
+def _each(items: Sequence[object], cls: type[Entry], where: str) -> tuple[Entry, ...]:
     if not isinstance(items, Sequence) or isinstance(items, str):
         raise ConfigError(f"{where} is a list, not {shown(items)}.")
-    made = tuple(_made(item, cls, where) for item in items)
-    for item in made:
-        if not isinstance(item, cls):
-            raise ConfigError(f"{where} holds {shown(item)}, which is no {cls.__name__}.")
-    return made
+    return tuple(_made(item, cls, where) for item in items)
 
 
-def _made(item: Any, cls: type[Any], where: str) -> Any:
+def _made(item: object, cls: type[Entry], where: str) -> Entry:
     """An entry by its fields, an excluded document by its id, a skip by its (from, to)."""
+    if isinstance(item, Mapping):
+        return from_mapping(cls, item, where)
     if isinstance(item, str) and cls is Exclude:
-        return Exclude(item)
-    if isinstance(item, tuple | list) and cls is Skip and len(item) in (2, 3):
-        return Skip(*item)
-    return from_mapping(cls, item, where) if isinstance(item, Mapping) else item
+        item = Exclude(item)
+    elif isinstance(item, tuple | list) and cls is Skip and len(item) in (2, 3):
+        item = Skip(*item)
+    if not isinstance(item, cls):
+        raise ConfigError(f"{where} holds {shown(item)}, which is no {cls.__name__}.")
+    return item

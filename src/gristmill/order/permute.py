@@ -10,22 +10,19 @@ the tests pin it: the order of a run must never change between versions.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gristmill.core.arrays import Ints
+from gristmill.core.arrays import Hashes, Ints
 from gristmill.core.hashing import GOLDEN, MIX_FIRST, MIX_SECOND, mix64_array
-
-_Words = npt.NDArray[np.uint64]
 
 _ROUNDS = 8
 _HALF = np.uint64(32)
-_compiled: Callable[..., Any] | None = None
+_compiled: Callable[..., None] | None = None
 
 
-def permute(indices: Any, n: int, key: Any) -> Ints:
+def permute(indices: npt.ArrayLike, n: int, key: npt.ArrayLike) -> Ints:
     """The places of `indices` (each in [0, n)) under the permutation named by `key`: one for all, or one each.
 
     Vectorised: 64 indices cost almost as much as 1,024, so ask for many at once.
@@ -33,12 +30,12 @@ def permute(indices: Any, n: int, key: Any) -> Ints:
     return _walk(indices, n, key, range(_ROUNDS))
 
 
-def unpermute(places: Any, n: int, key: Any) -> Ints:
+def unpermute(places: npt.ArrayLike, n: int, key: npt.ArrayLike) -> Ints:
     """The inverse: `unpermute(permute(i, n, key), n, key) == i`."""
     return _walk(places, n, key, range(_ROUNDS - 1, -1, -1))
 
 
-def _walk(values: Any, n: int, key: Any, rounds: range) -> Ints:
+def _walk(values: npt.ArrayLike, n: int, key: npt.ArrayLike, rounds: range) -> Ints:
     if n < 1 or n > 2**62:
         raise ValueError(f"permute works on 1 to 2^62 indices, not {n}")
     words = np.array(values, dtype=np.int64, ndmin=1)
@@ -75,12 +72,12 @@ def use_compiled() -> None:
         _compiled = walk
 
 
-def _round_keys(keys: _Words) -> _Words:
+def _round_keys(keys: Hashes) -> Hashes:
     """One key a round and column, by SplitMix64 from each given key."""
     return mix64_array(keys[None, :] + GOLDEN * np.arange(_ROUNDS, dtype=np.uint64)[:, None])
 
 
-def _network(x: _Words, n: int, round_keys: _Words, rounds: range) -> _Words:
+def _network(x: Hashes, n: int, round_keys: Hashes, rounds: range) -> Hashes:
     """The rounds: even ones move left by a function of right (modulo its size), odd ones mix left into right."""
     right_bits, size = _halves(n)
     right_mask = np.uint64((1 << int(right_bits)) - 1)
@@ -97,7 +94,7 @@ def _network(x: _Words, n: int, round_keys: _Words, rounds: range) -> _Words:
     return left
 
 
-def _scramble(half: _Words, key: _Words) -> _Words:
+def _scramble(half: Hashes, key: Hashes) -> Hashes:
     """32 bits from the other half and the round's key."""
     h = half ^ key
     h *= MIX_FIRST

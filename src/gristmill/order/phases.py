@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -66,7 +65,7 @@ class Segment:
             self._take(lane, ordinal[here], out, here)
         return out
 
-    def _take(self, lane: Lane, ordinals: Ints, out: Ints, rows: Any) -> None:
+    def _take(self, lane: Lane, ordinals: Ints, out: Ints, rows: slice | Ints) -> None:
         """Write epoch and sample of a lane's consecutive ordinals into `rows`: one permutation an epoch."""
         at, end = 0, len(ordinals)
         epochs, samples = np.empty(end, dtype=np.int64), np.empty(end, dtype=np.int64)
@@ -94,7 +93,7 @@ class Setting:
     """What is in force at a step, before it is resolved: the plan's first values or a phase's."""
 
     from_step: int
-    weights: Mapping[str, Any] | None
+    weights: Mapping[str, object] | None
     seq_len: int
     batch_size: int
     shards: Mapping[str, int]
@@ -103,7 +102,11 @@ class Setting:
 
 
 def settings(
-    sources: tuple[Source, ...], weights: Mapping[str, Any] | None, seq_len: int, batch_size: int, options: PlanOptions
+    sources: tuple[Source, ...],
+    weights: Mapping[str, object] | None,
+    seq_len: int,
+    batch_size: int,
+    options: PlanOptions,
 ) -> list[Setting]:
     """The plan's first setting and one more a phase, with everything that carries over filled in."""
     shards = {source.name: source.store.num_shards for source in sources} | _known(options.shards, sources, "shards")

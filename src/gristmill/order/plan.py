@@ -11,7 +11,7 @@ from __future__ import annotations
 import bisect
 import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import cast
 
 import numpy as np
 
@@ -27,8 +27,8 @@ from gristmill.order.exclusions import resolve_exclusions
 from gristmill.order.forecast import Forecast, forecast
 from gristmill.order.mix import weight_text
 from gristmill.order.options import MOST, PlanOptions, check_positive
-from gristmill.order.phases import Segment, check_all_weighed, resolve, settings
-from gristmill.order.plan_json import read_plan, write_plan
+from gristmill.order.phases import Lane, Segment, check_all_weighed, resolve, settings
+from gristmill.order.plan_json import Pin, PlanValues, read_plan, write_plan
 from gristmill.order.skips import Skips
 from gristmill.order.source import Source
 from gristmill.order.tokens import Sources, Tokens, opened
@@ -51,13 +51,13 @@ class Plan:
     def __init__(
         self,
         sources: Sources,
-        weights: Mapping[str, Any] | None = None,
+        weights: Mapping[str, object] | None = None,
         *,
         seq_len: int,
         batch_size: int,
         seed: int = 0,
         steps: int | None = None,
-        options: PlanOptions | Mapping[str, Any] | None = None,
+        options: PlanOptions | Mapping[str, object] | None = None,
     ) -> None:
         options = as_options(PlanOptions, options)
         seq_len, batch_size = as_whole("seq_len", seq_len), as_whole("batch_size", batch_size)
@@ -184,7 +184,7 @@ class Plan:
         names = np.array([hash64(name) for name in self.names], dtype=np.uint64)
         return f"{hash64(names[samples[:, 0]].tobytes() + samples[:, 1:].tobytes()):016x}"
 
-    def prefix(self, step: int) -> dict[str, Any]:
+    def prefix(self, step: int) -> dict[str, object]:
         """All that decides the steps before `step`, by named parts; equal parts mean equal batches."""
         if step == 0:
             return {}
@@ -227,13 +227,13 @@ class Plan:
         used = self._used(segment)
         return [[source.name, source.cut.content(lane.shards, segment.seq_len)] for source, lane in used]
 
-    def _cursors(self, segment: Segment) -> list[list[Any]]:
+    def _cursors(self, segment: Segment) -> list[list[str | int]]:
         return [
             [source.name, lane.order.units, lane.order.parts, lane.epoch, lane.index]
             for source, lane in self._used(segment)
         ]
 
-    def _used(self, segment: Segment) -> list[tuple[Source, Any]]:
+    def _used(self, segment: Segment) -> list[tuple[Source, Lane]]:
         rows = zip(self.sources, segment.lanes, segment.mix.weights, strict=True)
         return [(source, lane) for source, lane, weight in rows if weight]
 
@@ -243,7 +243,7 @@ class Plan:
         pins = {
             source.name: _pin(source.store, shards.get(source.name, source.store.num_shards)) for source in self.sources
         }
-        values = {
+        values: PlanValues = {
             "sources": pins,
             "weights": self.weights,
             "seq_len": self.seq_len,
@@ -282,21 +282,17 @@ class Plan:
         )
 
 
-def as_plan(name: str, value: Any) -> Plan:
+def as_plan(name: str, value: object) -> Plan:
     """A plan that is made already."""
     return as_kind(name, value, Plan, "a Plan: gm.Plan(...), or gm.load_plan(path) for a file")
 
 
-def _pin(store: Tokens, shards: int) -> dict[str, Any]:
-    return {
-        **store.location(),
-        "shards": shards,
-        "tokens": store.tokens_in(shards),
-        "fingerprint": store.fingerprint_of(shards),
-    }
+def _pin(store: Tokens, shards: int) -> Pin:
+    figures = {"shards": shards, "tokens": store.tokens_in(shards), "fingerprint": store.fingerprint_of(shards)}
+    return cast(Pin, {**store.location(), **figures})
 
 
-def _check_pins(pins: Mapping[str, Mapping[str, Any]], sources: Mapping[str, Tokens]) -> None:
+def _check_pins(pins: Mapping[str, Pin], sources: Mapping[str, Tokens]) -> None:
     """Refuse a store whose pinned shards are not the ones the plan was made with."""
     for name, pin in pins.items():
         store = sources[name]

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, NotRequired, TypedDict, cast
 
 from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import fingerprint
 from gristmill.core.options import check_keys
-from gristmill.core.values import Count, Within, check_kinds, check_there, parse_json, shown
+from gristmill.core.values import Count, Values, Within, check_kinds, check_there, parse_json, shown
+from gristmill.store.files import Location
 
 PLAN_VERSION = 1
 _NEEDED = ("sources", "seq_len", "batch_size")
 _KINDS = {
-    "gristmill_plan": Any, "sources": Mapping[str, Any], "weights": Mapping[str, Any] | None, "seq_len": int,
-    "batch_size": int, "seed": Any, "steps": int | None, "options": Mapping[str, Any], "sum": str,
+    "gristmill_plan": object, "sources": Mapping[str, object], "weights": Mapping[str, object] | None, "seq_len": int,
+    "batch_size": int, "seed": object, "steps": int | None, "options": Mapping[str, object], "sum": str,
 }  # fmt: skip
 _PIN_KINDS = {
     "path": str | list[str], "dtype": str | None, "eos": int | None, "shards": Annotated[int, Within(1, 2**31)],
@@ -23,15 +24,35 @@ _PIN_KINDS = {
 }  # fmt: skip
 
 
-def write_plan(values: Mapping[str, Any]) -> str:
+class Pin(Location):
+    """A source as the plan knows it: where it was, and what it held."""
+
+    shards: int
+    tokens: int
+    fingerprint: str
+
+
+class PlanValues(TypedDict):
+    """What a plan's JSON holds beside its version and its sum."""
+
+    sources: dict[str, Pin]
+    weights: NotRequired[Mapping[str, object] | None]
+    seq_len: int
+    batch_size: int
+    seed: NotRequired[int]
+    steps: NotRequired[int | None]
+    options: NotRequired[Mapping[str, object]]
+
+
+def write_plan(values: PlanValues) -> str:
     """The text of a plan, with its version and the sum of its values."""
-    values = {"gristmill_plan": PLAN_VERSION, **values}
-    return json.dumps({**values, "sum": _sum(values)}, indent=2) + "\n"
+    versioned = {"gristmill_plan": PLAN_VERSION, **values}
+    return json.dumps({**versioned, "sum": _sum(versioned)}, indent=2) + "\n"
 
 
-def read_plan(text: str) -> dict[str, Any]:
+def read_plan(text: str) -> PlanValues:
     """A plan's JSON, checked for its version, its keys and what they hold."""
-    values: dict[str, Any] = parse_json(text, "The plan")
+    values: Values = parse_json(text, "The plan")
     if not isinstance(values, dict) or "gristmill_plan" not in values:
         raise ConfigError("This JSON is no Gristmill plan: it has no key 'gristmill_plan'.")
     if values["gristmill_plan"] != PLAN_VERSION:
@@ -48,17 +69,17 @@ def read_plan(text: str) -> dict[str, Any]:
             "The plan is not as it was written: its values do not have the sum that it names. Bring it back, or make "
             'it again; if you changed it on purpose, take its key "sum" out. (Paths may be changed freely.)'
         )
-    return values
+    return cast(PlanValues, values)
 
 
-def _check_pin(pin: Any, where: str) -> None:
-    check_there(pin, (), where)
+def _check_pin(given: object, where: str) -> None:
+    pin = check_there(given, (), where)
     check_keys(pin, set(_PIN_KINDS), where)
     check_there(pin, ("path", "shards", "tokens", "fingerprint"), where)
     check_kinds(pin, _PIN_KINDS, where)
 
 
-def _sum(values: Mapping[str, Any]) -> str:
+def _sum(values: Values) -> str:
     """What names all values of a plan's JSON but the paths: stores may move, and are known by their own fingerprint."""
     pins = {name: {key: pin[key] for key in pin if key != "path"} for name, pin in values["sources"].items()}
     return fingerprint({**{key: values[key] for key in values if key != "sum"}, "sources": pins})

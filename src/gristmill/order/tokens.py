@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from gristmill.core.arguments import PathLike, as_mapping, refuse
 from gristmill.core.arrays import Ints
+
+if TYPE_CHECKING:
+    from gristmill.store.files import Location
 
 
 class Packing(Protocol):
@@ -37,7 +40,7 @@ class Tokens(Protocol):
     def spans(self, start: int, end: int) -> list[tuple[int, int, int]]: ...
     def locate(self, ids: Sequence[str]) -> dict[str, list[int]]: ...
     def describe(self) -> str: ...
-    def location(self) -> dict[str, Any]: ...
+    def location(self) -> Location: ...
 
 
 # Stores, or what `gristmill.open` takes; by name, or one by itself.
@@ -46,7 +49,7 @@ Sources = Mapping[str, Tokens | PathLike | Sequence[PathLike]] | Tokens | PathLi
 ALONE = "data"
 
 
-def opened(sources: Any) -> dict[str, Tokens]:
+def opened(sources: object) -> dict[str, Tokens]:
     """The sources by name, those given by their path opened; a store by itself has the name `data`."""
     wanted = "a mapping of names to stores or paths, or one store or path"
     named = as_mapping("sources", sources if isinstance(sources, Mapping) else {ALONE: sources}, wanted)
@@ -55,7 +58,7 @@ def opened(sources: Any) -> dict[str, Tokens]:
     return {name: _opened(store, wanted) for name, store in named.items()}
 
 
-def _opened(store: Any, wanted: str) -> Tokens:
+def _opened(store: object, wanted: str) -> Tokens:
     from gristmill.store.opening import open_store
 
     if isinstance(store, Tokens):

@@ -11,9 +11,11 @@ import contextlib
 import itertools
 import shutil
 from collections.abc import Iterable, Iterator
-from typing import IO, TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import IO, TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from gristmill.core.arrays import Bytes
 
 
@@ -34,7 +36,7 @@ class Range(NamedTuple):
 class Attempt(Protocol):
     """A file that is being written under a temporary name, unique across hosts, runs and attempts."""
 
-    file: IO[Any]
+    file: IO[bytes]
 
     def keep(self) -> None:
         """Let it appear under its own name, whole and for good."""
@@ -113,7 +115,7 @@ class Place(Protocol):
 
         return owned_view(*self.map())
 
-    def arrow(self) -> Any:
+    def arrow(self) -> pa.BufferReader:
         """All bytes, mapped, as Arrow's readers take them."""
         import pyarrow as pa
 
@@ -125,7 +127,7 @@ class Place(Protocol):
         """A new file that will take this name."""
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator[IO[Any]]:
+    def writing(self) -> Iterator[IO[bytes]]:
         """A file for bytes that appears when the block ends well, and not at all when it does not."""
         attempt = self.attempt()
         try:

@@ -10,10 +10,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from gristmill.core.errors import ConfigError
 from gristmill.places.door import place_at
@@ -32,7 +31,7 @@ class Claim:
     """What is being made in a folder, and the names of its files so far."""
 
     folder: Path
-    about: dict[str, Any]
+    about: Mapping[str, object]
     names: set[str] = field(default_factory=set)
 
     def add(self, names: Iterable[str]) -> None:
@@ -50,7 +49,7 @@ class Claim:
         place_at(self.folder / UNFINISHED).remove()
 
 
-def claim(folder: Path, about: dict[str, Any], names: Iterable[str] = ()) -> Claim:
+def claim(folder: Path, about: Mapping[str, object], names: Iterable[str] = ()) -> Claim:
     """Say that `about` is being made in `folder`; what an earlier claim named stays ours."""
     before = read_claim(folder)
     named = {*(before.names if before else ()), *names}

@@ -12,7 +12,7 @@ import secrets
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from gristmill.core.errors import ConfigError, EngineError
 from gristmill.places.base import Place
@@ -104,7 +104,7 @@ class Local(Place):
         return LocalAttempt(Path(self.path), buffering)
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator[IO[Any]]:
+    def writing(self) -> Iterator[IO[bytes]]:
         with disk_errors(self.path), super().writing() as file:
             yield file
 
@@ -183,7 +183,7 @@ class LocalAttempt:
         self._path, self._temporary = path, temporary_path(path)
         with disk_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            self.file: IO[Any] = open(self._temporary, "xb", buffering=buffering)  # noqa: SIM115 - kept or abandoned
+            self.file: IO[bytes] = open(self._temporary, "xb", buffering=buffering)  # noqa: SIM115 - kept or abandoned
         with contextlib.suppress(OSError):
             fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 

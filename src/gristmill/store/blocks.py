@@ -11,12 +11,12 @@ need; 8 bytes of sums for each are 0.2 % of the store. Tokens are summed as they
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
-import numpy.typing as npt
 import xxhash
 
+from gristmill.core.arrays import Bytes, Hashes
 from gristmill.core.errors import StoreError
 from gristmill.places.base import read_at
 from gristmill.store.format import block_sums
@@ -25,7 +25,7 @@ BLOCKS_SUFFIX = ".blocks"
 BLOCK = 4 << 10
 MAGIC = b"GMBLOCK\1"
 _FIXED = 8 + 3 * 8 + 16
-Sums = npt.NDArray[np.uint64]
+Sums = Hashes
 
 
 def write_blocks(file: IO[bytes], idx: bytes, ids: bytes, token_bytes: int, token_sums: Sums) -> str:
@@ -63,7 +63,7 @@ def head_bytes(documents: int) -> int:
     return _FIXED + 8 * (40 * documents // BLOCK + 64)
 
 
-def read_head(data: Any, checksum: str, name: str) -> BlockHead:
+def read_head(data: bytes | Bytes, checksum: str, name: str) -> BlockHead:
     """The head that a file's bytes begin with, if it is the one that the manifest knows."""
     fixed = bytes(data[:_FIXED])
     sizes = np.frombuffer(fixed[8:32], "<u8").tolist() if len(fixed) == _FIXED else [0, 0, 0]
@@ -75,7 +75,7 @@ def read_head(data: Any, checksum: str, name: str) -> BlockHead:
     return BlockHead((sizes[0], sizes[1], sizes[2]), fixed[32:], sums[: counts[0]], sums[counts[0] :])
 
 
-def check_blocks(data: npt.NDArray[np.uint8], checksum: str, name: str) -> Sums:
+def check_blocks(data: Bytes, checksum: str, name: str) -> Sums:
     """The sums of the tokens in a whole `.blocks` file, all of it checked."""
     head = read_head(data, checksum, name)
     sums = data[head.tokens_at :]

@@ -7,12 +7,12 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import IO, Any, Literal
+from typing import IO, TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from gristmill.core.arrays import Ints
+from gristmill.core.arrays import Hashes, Ints
 from gristmill.core.errors import StoreError
 from gristmill.core.hashing import hash_ids
 from gristmill.core.html import counted
@@ -24,7 +24,12 @@ from gristmill.store.format import DOCS_SUFFIX, IDS_HEADER, IDS_MAGIC, IDS_SUFFI
 from gristmill.store.sums import check_listed, read_sums
 from gristmill.store.table import offsets
 
-Hashes = npt.NDArray[Any]
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+# The row of a document's table: id, source, and what else its making noted.
+Record = dict[str, object]
 _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
 
@@ -35,7 +40,7 @@ class Document:
     id: str
     source: str
     tokens: npt.NDArray[np.generic]
-    record: dict[str, Any]
+    record: Record
     _decoder: Callable[..., str]
 
     def __repr__(self) -> str:
@@ -57,7 +62,7 @@ class NamedDocuments:
         self._listing = functools.lru_cache(maxsize=64)(read_sums)
         self._sums = functools.lru_cache(maxsize=16_384)(self._read_sums)
 
-    def record(self, shard: int, row: int) -> dict[str, Any]:
+    def record(self, shard: int, row: int) -> Record:
         """The row of `.docs.parquet` for one document."""
         starts = self._layout(shard)
         group = int(np.searchsorted(starts, row, side="right")) - 1
@@ -96,7 +101,7 @@ class NamedDocuments:
                     found[ids[i]].append((shard, row))
         return found
 
-    def _open(self, shard: int) -> Any:
+    def _open(self, shard: int) -> pq.ParquetFile:
         import pyarrow.parquet as pq
 
         path = self._files.sibling(shard, DOCS_SUFFIX)
@@ -115,7 +120,7 @@ class NamedDocuments:
             counts = [file.metadata.row_group(g).num_rows for g in range(file.metadata.num_row_groups)]
         return offsets(np.array(counts, dtype=np.int64))
 
-    def _read_row_group(self, shard: int, group: int) -> Any:
+    def _read_row_group(self, shard: int, group: int) -> pa.Table:
         with self._open(shard) as file:
             return file.read_row_group(group, use_threads=False)
 
@@ -175,7 +180,7 @@ class NumberedDocuments:
     def __init__(self, files: Files) -> None:
         self._files = files
 
-    def record(self, shard: int, row: int) -> dict[str, Any]:
+    def record(self, shard: int, row: int) -> Record:
         """The name by number, and the file."""
         name = self._files.stem(shard)
         return {"id": f"{name}:{row}", "source": name, "path": os.path.basename(self._files.path(shard))}

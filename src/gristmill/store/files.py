@@ -6,7 +6,7 @@ import functools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import NamedTuple
+from typing import NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,14 @@ from gristmill.store.format import beside
 
 # A foreign file is known by its size and 64 fixed blocks of 4 KiB: reading it all would cost hours at a terabyte.
 _SAMPLE_BLOCKS, SAMPLE_BYTES = 64, 4096
+
+
+class Location(TypedDict):
+    """The arguments with which `gristmill.open` would open a store again."""
+
+    path: str | list[str]
+    dtype: NotRequired[str | None]
+    eos: NotRequired[int | None]
 
 
 class FileRow(NamedTuple):

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.places.door import place_at
@@ -52,7 +51,7 @@ class StoreFolder:
     is_work: IsOurs = _nothing
 
     @property
-    def about(self) -> dict[str, Any]:
+    def about(self) -> dict[str, object]:
         return {"making": "store", "command": self.command}
 
     def look(self, overwrite: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -65,7 +66,7 @@ def shard_files(shard: str) -> list[str]:
     return [shard, *(beside(shard, suffix) for suffix in SIDE_SUFFIXES)]
 
 
-def check_dtype(dtype: Any) -> np.dtype[Any]:
+def check_dtype(dtype: object) -> np.dtype[Any]:
     """A token dtype by name; big-endian, floating and unknown ones are refused."""
     if not isinstance(dtype, str | type | np.dtype):
         raise refuse("dtype", f"the name of a dtype, such as {', '.join(map(repr, DTYPES))}", dtype)
@@ -135,7 +136,7 @@ def _split_lengths(lengths: npt.NDArray[np.int64], pieces: npt.NDArray[np.int64]
     return out
 
 
-def block_sums(data: Any, block: int = SUM_BLOCK) -> npt.NDArray[np.uint64]:
+def block_sums(data: Sequence[int] | npt.NDArray[np.generic], block: int = SUM_BLOCK) -> npt.NDArray[np.uint64]:
     """xxh3-64 of each block (1 MiB unless said otherwise) of an array's bytes."""
     view = np.ascontiguousarray(data).data.cast("B") if len(data) else memoryview(b"")
     blocks = range(0, len(view), block)

@@ -128,7 +128,7 @@ class Frames:
     def _fill(self, shard: int, frame: int, data: Bytes, memory: Bytes) -> None:
         """Tokens as they were written, which the sums of their frame or of their blocks say."""
         if self._table.compressed[shard]:
-            decompress(data, memory, f"Frame {frame} of shard {self._table.bins.path(shard)}")
+            decompress(data.data, memory, f"Frame {frame} of shard {self._table.bins.path(shard)}")
         else:
             memory[:] = data
             self._table.check_fetched(shard, frame * FRAME_TOKENS, memory)

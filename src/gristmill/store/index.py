@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -66,13 +66,25 @@ def index_path(store: Store, seq_len: int) -> Address:
     return first.with_name(f"{first.name}.{name}")
 
 
+class PackHeader(TypedDict):
+    """What the head of an index says: the store it is for, its counts, and the sum of its tables, if it has one."""
+
+    seq_len: int
+    documents: int
+    ranges: int
+    shards: int
+    algorithm: str
+    store: NotRequired[str]
+    tables: NotRequired[str]
+
+
 class PackFile:
     """A pack index on disk, its header and tables checked; `check_shard` does so for the columns of a shard."""
 
     def __init__(self, path: Address) -> None:
         self.path, self.header = path, read_header(path)
         self.seq_len = int(self.header["seq_len"])
-        places = layout(*(self.header[key] for key in ("documents", "ranges", "shards")))
+        places = layout(self.header["documents"], self.header["ranges"], self.header["shards"])
         if place_at(path).size() != places["end"][0]:
             raise StoreError(f"{path} was cut off: {_REMEDY}")
         data = place_at(path).view()
@@ -195,7 +207,7 @@ def _array(data: Bytes, place: tuple[int, str, int]) -> npt.NDArray[Any]:
     return np.asarray(data[at : at + np.dtype(dtype).itemsize * count]).view(dtype)
 
 
-def read_header(path: Address) -> dict[str, Any]:
+def read_header(path: Address) -> PackHeader:
     """The header of a pack index: its magic, its sum and the kinds of its values are checked."""
     try:
         head = place_at(path).read(0, _ARRAYS_AT)
@@ -206,7 +218,7 @@ def read_header(path: Address) -> dict[str, Any]:
     if head[:8] == MAGIC and xxhash.xxh3_128_digest(head[:_SUM_AT]) != head[_SUM_AT:]:
         raise StoreError(f"{path} is damaged: its header does not have the sum that it ends with; {_REMEDY}")
     try:
-        header: dict[str, Any] = json.loads(head[16 : 16 + int.from_bytes(head[8:16], "little")])
+        header = json.loads(head[16 : 16 + int.from_bytes(head[8:16], "little")])
         sound = all(type(header[key]) is int and 0 <= header[key] < 1 << 48 for key in _COUNTS) and header["seq_len"]
     except (ValueError, TypeError, LookupError, RecursionError) as error:
         raise StoreError(f"{path} has a header that cannot be read ({error}): {_REMEDY}") from error
@@ -214,7 +226,7 @@ def read_header(path: Address) -> dict[str, Any]:
         raise StoreError(f"{path} is damaged: it names sums, which its version does not have; {_REMEDY}")
     if not sound:
         raise StoreError(f"{path} has counts in its header that cannot be: {_REMEDY}")
-    return header
+    return cast(PackHeader, header)
 
 
 def is_pack_index(path: Address) -> bool:
@@ -249,7 +261,7 @@ def open_pack_index(store: Store, seq_len: int) -> PackIndex:
 
 
 @contextlib.contextmanager
-def new_index(path: Address, header: dict[str, Any]) -> Iterator[dict[str, npt.NDArray[Any]]]:
+def new_index(path: Address, header: PackHeader) -> Iterator[dict[str, npt.NDArray[Any]]]:
     """Writable arrays of a new index file that becomes `path` when the block ends well."""
     places = layout(header["documents"], header["ranges"], header["shards"])
     with place_at(path).filling(places["end"][0]) as data:
@@ -258,7 +270,7 @@ def new_index(path: Address, header: dict[str, Any]) -> Iterator[dict[str, npt.N
         data[:_ARRAYS_AT] = np.frombuffer(_head({**header, "tables": tables}), np.uint8)
 
 
-def _head(header: dict[str, Any]) -> bytes:
+def _head(header: PackHeader) -> bytes:
     """The first 4,096 bytes of an index, the last 16 of which are the sum of the others."""
     text = json.dumps(header).encode()
     head = (MAGIC + len(text).to_bytes(8, "little") + text).ljust(_SUM_AT, b"\0")

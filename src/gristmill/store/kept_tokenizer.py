@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +13,11 @@ from gristmill.core.errors import ConfigError, StoreError
 from gristmill.places.door import place_at
 from gristmill.store.sums import check_listed, read_sums
 
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
-def load_kept(path: str | None, store: str) -> Any:
+
+def load_kept(path: str | None, store: str) -> Tokenizer:
     """The tokenizer as the `tokenizers` library has it; special tokens in a text stay text, as in documents."""
     if path is None or not place_at(path).exists():
         raise ConfigError(f"{store} has no tokenizer.json beside it: its tokens can be neither decoded nor made.")
@@ -29,7 +32,7 @@ def load_kept(path: str | None, store: str) -> Any:
     return loaded
 
 
-def as_ids(name: str, value: Any) -> npt.NDArray[Any]:
+def as_ids(name: str, value: npt.ArrayLike) -> npt.NDArray[Any]:
     """Token ids: a number, a list or an array of them."""
     try:
         ids = np.asarray(value).ravel()
@@ -40,7 +43,7 @@ def as_ids(name: str, value: Any) -> npt.NDArray[Any]:
     return ids
 
 
-def encode(tokenizer: Any, text: str, eos: int | None, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+def encode(tokenizer: Tokenizer, text: str, eos: int | None, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """The ids of a text, without EOS."""
     ids = np.array(tokenizer.encode(text, add_special_tokens=False).ids, dtype=dtype)
     if eos is not None and (ids == eos).any():

@@ -13,7 +13,7 @@ import numpy as np
 from gristmill.core.arguments import PathLike as PathLike
 from gristmill.core.arguments import as_whole, refuse
 from gristmill.core.errors import ConfigError, StoreError
-from gristmill.core.values import shown
+from gristmill.core.values import Values, shown
 from gristmill.places.address import Address
 from gristmill.places.base import read_at
 from gristmill.places.door import address_of, as_address, as_addresses, place_at
@@ -169,7 +169,7 @@ def _refuse_empty(path: Address) -> None:
         raise StoreError(f"{path} is empty: it holds no tokens.")
 
 
-def _row(shard: dict[str, Any]) -> FileRow:
+def _row(shard: Values) -> FileRow:
     sums = (shard.get("idx_checksum", ""), shard.get("blocks_checksum", ""))
     counts = (shard["tokens"], shard["documents"], shard["checksum"], shard.get("compressed_bytes", 0))
     return FileRow(shard["path"], 0, *counts, *sums)
@@ -200,9 +200,11 @@ def _dtype_in_bytes(path: Address) -> str | None:
     return None if has_header else find_dtype(path)
 
 
-def _foreign(path: Address, header: int, tokens: int, documents: int, facts: dict[str, Any]) -> Opened:
+def _foreign(
+    path: Address, header: int, tokens: int, dtype: str, eos: int | None, boundary: str | None, documents: int = -1
+) -> Opened:
     files = make_files(path.parent, [FileRow(path.name, header, tokens, documents)])
-    return files, StoreFacts(path=str(path), owned=False, **facts)
+    return files, StoreFacts(str(path), dtype, eos, False, boundary)
 
 
 def _open_npy(path: Address, dtype: str | None, eos: int | None) -> Opened:
@@ -217,7 +219,7 @@ def _open_npy(path: Address, dtype: str | None, eos: int | None) -> Opened:
     if size != header + count * found.itemsize:
         expected = header + count * found.itemsize
         raise StoreError(f"{path} has {size:,} bytes, {expected:,} were expected: it was cut off; restore it.")
-    return _foreign(path, header, count, -1, {"dtype": found.name, "eos": eos, "boundary": _by_eos(eos)})
+    return _foreign(path, header, count, found.name, eos, _by_eos(eos))
 
 
 def _npy_header(path: Address) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
@@ -246,7 +248,7 @@ def _open_llm_c(path: Address, head: bytes, eos: int | None) -> Opened:
     dtype, usual_eos = LLM_C[magic]
     eos = usual_eos if eos is None else eos
     boundary = "bos" if eos is not None else None
-    return _foreign(path, LLM_C_HEADER, count, -1, {"dtype": dtype, "eos": eos, "boundary": boundary})
+    return _foreign(path, LLM_C_HEADER, count, dtype, eos, boundary)
 
 
 def _open_megatron(path: Address, dtype: str | None, eos: int | None) -> Opened:
@@ -260,7 +262,7 @@ def _open_megatron(path: Address, dtype: str | None, eos: int | None) -> Opened:
     count = _tokens_of(path, found.itemsize)
     if count * found.itemsize < _indexed_bytes(idx, header):
         raise StoreError(f"{path} is shorter than {idx.name} says: it was cut off; restore it.")
-    return _foreign(path, 0, count, header.documents, {"dtype": found.name, "eos": eos, "boundary": "idx"})
+    return _foreign(path, 0, count, found.name, eos, "idx", header.documents)
 
 
 def _indexed_bytes(idx: Address, header: IdxHeader) -> int:
@@ -282,7 +284,7 @@ def _open_bare(path: Address, dtype: str | None, eos: int | None) -> Opened:
         )
     found = check_dtype(dtype)
     count = _tokens_of(path, found.itemsize)
-    return _foreign(path, 0, count, -1, {"dtype": found.name, "eos": eos, "boundary": _by_eos(eos)})
+    return _foreign(path, 0, count, found.name, eos, _by_eos(eos))
 
 
 def _tokens_of(path: Address, itemsize: int) -> int:

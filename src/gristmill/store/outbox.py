@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from gristmill.core.errors import ConfigError
 from gristmill.places.door import place_at
@@ -34,7 +34,7 @@ class Outbox:
     """A folder that is filled with the export `about`, and how each of its files came to be."""
 
     folder: Path
-    about: dict[str, Any]
+    about: Mapping[str, object]
     linked: list[str] = field(default_factory=list)
     copied: list[str] = field(default_factory=list)
 
@@ -63,7 +63,7 @@ class Outbox:
         self.linked.append(name)
 
     @contextlib.contextmanager
-    def write(self, name: str) -> Iterator[IO[Any]]:
+    def write(self, name: str) -> Iterator[IO[bytes]]:
         """Add a file with bytes of its own, whole or not at all."""
         self._claim.add([name])
         with place_at(self.folder / name).writing() as file:
@@ -71,7 +71,7 @@ class Outbox:
         self.copied.append(name)
 
 
-def _check(folder: Path, about: dict[str, Any], overwrite: bool) -> None:
+def _check(folder: Path, about: Mapping[str, object], overwrite: bool) -> None:
     refuse_others(folder, _names(folder), "an export")
     begun = read_claim(folder)
     if overwrite or (begun and begun.about == about):

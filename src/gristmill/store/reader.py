@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -28,14 +28,16 @@ from gristmill.core.html import counted, html_table
 from gristmill.core.locks import Lock
 from gristmill.places.door import place_at
 from gristmill.store.blocks import BLOCKS_SUFFIX, Sums, check_blocks, read_checked
-from gristmill.store.documents import Document, NamedDocuments, NumberedDocuments
-from gristmill.store.files import Files, sampled_checksum
+from gristmill.store.documents import Document, NamedDocuments, NumberedDocuments, Record
+from gristmill.store.files import Files, Location, sampled_checksum
 from gristmill.store.idx import Idx, read_header
 from gristmill.store.index import PackIndex, open_pack_index
 from gristmill.store.kept_tokenizer import as_ids, encode, load_kept
 from gristmill.store.table import ShardTable, offsets
 
 if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
     from gristmill.store.frames import Frames
 
 _OPEN_INDICES = 64
@@ -127,7 +129,7 @@ class Store:
         others = (len(self.facts.stores) if self.owned else self.num_shards) - 1
         return f"{self.facts.path} and {others:,} more" if others > 0 else self.facts.path
 
-    def location(self) -> dict[str, Any]:
+    def location(self) -> Location:
         """The arguments with which `gristmill.open` would open it again, for a plan's JSON."""
         if self.owned:
             return {"path": list(self.facts.stores) if len(self.facts.stores) > 1 else self.facts.path}
@@ -306,7 +308,7 @@ class Store:
         """The id of a document by its number."""
         return str(self._record(document)["id"])
 
-    def _record(self, document: int) -> dict[str, Any]:
+    def _record(self, document: int) -> Record:
         return self._names.record(*self._place(document))
 
     def locate(self, ids: Sequence[str]) -> dict[str, list[int]]:
@@ -358,9 +360,9 @@ class Store:
         document = as_whole("document", document, None)
         start, end = self.document_span(document)
         record = self._record(document)
-        return Document(record["id"], record["source"], self.tokens(start, end), record, self.decode)
+        return Document(str(record["id"]), str(record["source"]), self.tokens(start, end), record, self.decode)
 
-    def decode(self, tokens: Any) -> str:
+    def decode(self, tokens: npt.ArrayLike) -> str:
         """The text of token ids, EOS left out, by the tokenizer that is kept beside the store."""
         ids = as_ids("tokens", tokens)
         kept = ids[ids != self.eos] if self.eos is not None else ids
@@ -373,7 +375,7 @@ class Store:
         return encode(self.tokenizer, text, self.eos, self.dtype)
 
     @functools.cached_property
-    def tokenizer(self) -> Any:
+    def tokenizer(self) -> Tokenizer:
         """The tokenizer that is kept beside the tokens, as the `tokenizers` library has it."""
         return load_kept(self.facts.tokenizer, self.facts.path)
 

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from typing import IO, Any
+from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 import zstandard
 
-from gristmill.core.arrays import Ints
+from gristmill.core.arrays import Bytes, Ints
 from gristmill.core.errors import StoreError
 from gristmill.core.seek_table import read_seek_table, seek_table_bytes
 from gristmill.store.format import FRAME_TOKENS
@@ -33,10 +32,16 @@ def library_versions() -> dict[str, str]:
     return {"zstd": ".".join(map(str, zstandard.ZSTD_VERSION))}
 
 
+class Sink(Protocol):
+    """Where bytes are written."""
+
+    def write(self, data: bytes, /) -> int: ...
+
+
 class SeekableWriter:
     """Writes tokens of `itemsize` bytes to `file` as frames; equal tokens give equal bytes, however they arrive."""
 
-    def __init__(self, file: IO[bytes], itemsize: int) -> None:
+    def __init__(self, file: Sink, itemsize: int) -> None:
         self._file, self._frame = file, FRAME_TOKENS * itemsize
         self._compressor = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True, write_content_size=True)
         self._open = bytearray()
@@ -87,7 +92,7 @@ def frame_offsets(read: Callable[[int, int], bytes], size: int, tokens: int, ite
 _REMEDY = "it was cut off or damaged; restore it or make the store again."
 
 
-def decompress(frame: Any, out: npt.NDArray[np.uint8], name: str) -> None:
+def decompress(frame: bytes | memoryview, out: Bytes, name: str) -> None:
     """Fill `out` with the bytes of one frame, checked by its own checksum; the GIL is released meanwhile."""
     try:
         found = zstandard.get_frame_parameters(frame).content_size

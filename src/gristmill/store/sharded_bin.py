@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
 
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.places.address import Address
@@ -31,18 +30,18 @@ def shard_name(split: str, shard: int) -> str:
     return f"{split}/shard_{shard:05d}.bin"
 
 
-def read_metadata(root: Address) -> dict[str, Any]:
+def read_metadata(root: Address) -> dict[str, object]:
     """What the folder says of itself."""
     return _read_mapping(root / METADATA)
 
 
-def read_tokenizer_state(root: Address) -> dict[str, Any]:
+def read_tokenizer_state(root: Address) -> dict[str, object]:
     """Which tokenizer made the shards; empty where the folder does not tell."""
     path = root / TOKENIZER_STATE
     return _read_mapping(path) if place_at(path).exists() else {}
 
 
-def eos_of(metadata: dict[str, Any]) -> int | None:
+def eos_of(metadata: dict[str, object]) -> int | None:
     """The id that ends documents, where there is one."""
     eos = metadata.get("eos")
     return eos if isinstance(eos, int) and not isinstance(eos, bool) and 0 <= eos < 1 << 32 else None
@@ -74,7 +73,7 @@ def _number(path: Address) -> int:
     return int(path.stem.removeprefix("shard_"))
 
 
-def _read_mapping(path: Address) -> dict[str, Any]:
+def _read_mapping(path: Address) -> dict[str, object]:
     try:
         values = json.loads(place_at(path).read())
     except (OSError, ValueError, RecursionError) as error:

@@ -164,7 +164,7 @@ class ShardWriter:
         self._attempt.abandon()
 
 
-def _packed(file: Any, itemsize: int) -> SeekableWriter:
+def _packed(file: _Hashed, itemsize: int) -> SeekableWriter:
     from gristmill.store.seekable import SeekableWriter
 
     return SeekableWriter(file, itemsize)
@@ -231,7 +231,7 @@ class _Hashed:
     """A file that is hashed as it is written."""
 
     file: IO[bytes]
-    state: Any
+    state: xxhash.xxh3_128
 
     def write(self, data: bytes) -> int:
         self.state.update(data)
