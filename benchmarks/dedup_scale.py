@@ -32,12 +32,11 @@ import pyarrow.parquet as pq
 from gristmill.core.progress import Quiet
 from gristmill.curate.dedup.exact import equal_documents
 from gristmill.curate.dedup.near import Near
-from gristmill.curate.digests import text_digests
 from gristmill.curate.documents import Documents
+from gristmill.curate.rows import text_digests
 from gristmill.engine.local import LocalEngine
-from gristmill.stages.near import NearSearch
+from gristmill.stages.near import NearSearch, SignJob
 from gristmill.stages.relation import Relation
-from gristmill.stages.sign import SignJob
 from gristmill.stages.work import Query, Workshop
 
 Numbers = np.ndarray[Any, Any]

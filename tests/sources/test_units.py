@@ -19,11 +19,11 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gristmill.core.errors import ConfigError
+from gristmill.core.errors import ConfigError, SourceError
 from gristmill.sources import streams, units
 from gristmill.sources.base import Format, InputFile, Mishaps, expand
 from gristmill.sources.batches import BATCH_BYTES, BATCH_DOCUMENTS
-from gristmill.sources.units import cut_units, read_unit
+from gristmill.sources.units import cut_units, first_of_each, read_unit
 
 Row = dict[str, Any]
 WORDS = ["the", "quick", "brown", "fox", "größe", "水", "\n", "\n\n", "", "jumps", "\r\n", "over\t", "lazy"]
@@ -168,3 +168,28 @@ def test_a_small_source_is_cut_into_about_16_units(tmp_path: Path, mebibytes: in
         file.truncate(mebibytes << 20)  # a hole: it takes no disk
     cut = cut_units([InputFile("web", path, path.name)], {"web": Format()})
     assert len(cut) == units and max(unit.size for unit in cut) <= largest << 20
+
+
+FILE = InputFile("web", Path("a.jsonl"), "a.jsonl")
+
+
+def batch(*ids: str) -> pa.RecordBatch:
+    return pa.record_batch({"id": list(ids), "row": list(range(len(ids)))})
+
+
+def test_ids_that_are_all_new_pass_as_they_are_and_are_remembered() -> None:
+    seen: set[str] = set()
+    given = batch("a", "b")
+    assert first_of_each(given, seen, FILE, Mishaps()) is given and seen == {"a", "b"}
+
+
+def test_the_first_of_each_stays_within_a_batch_and_across_batches() -> None:
+    seen, mishaps = {"a"}, Mishaps("skip")
+    kept = first_of_each(batch("a", "b", "b", "c"), seen, FILE, mishaps)
+    assert kept.column("id").to_pylist() == ["b", "c"] and mishaps.skipped == 2 and seen == {"a", "b", "c"}
+    assert mishaps.examples[0] == "a.jsonl (source 'web') has at 0 the id 'a' of an earlier document."
+
+
+def test_a_repeated_id_ends_the_run_and_says_what_to_do() -> None:
+    with pytest.raises(SourceError, match=r"has at 1 the id 'a' of an earlier document. Give each its own"):
+        first_of_each(batch("a", "a"), set(), FILE, Mishaps())

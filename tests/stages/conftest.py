@@ -19,9 +19,8 @@ from gristmill.curate.documents import Documents
 from gristmill.engine.inline import InlineEngine
 from gristmill.recipe import Recipe, SourceOptions, StoreOptions
 from gristmill.run import RunOptions, prepare
-from gristmill.stages.near import NearSearch
+from gristmill.stages.near import NearSearch, SignJob
 from gristmill.stages.relation import Relation
-from gristmill.stages.sign import SignJob
 from gristmill.stages.work import Workshop
 
 sys.path.append(str(Path(__file__).parents[1] / "curate" / "dedup"))

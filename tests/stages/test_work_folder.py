@@ -16,7 +16,7 @@ def test_files_of_a_step_are_named_by_number(step: str) -> None:
 
 
 def test_other_names_are_not() -> None:
-    assert is_work("shards/train-00000.json") and is_work(f"evaluations-{'0' * 32}/done.json")
-    for name in ("", "mine/", "mine/00000000.json", "shards/test-00000.json", "evaluations-0/done.json", "spill/mine"):
+    assert is_work("shards/train-00000.json") and is_work(f"evaluations-{'0' * 32}/00000000.json")
+    for name in ("", "mine/", "mine/00000000.json", "shards/test-00000.json", "evaluations-0/", "spill/mine"):
         assert not is_work(name), name
     assert is_work_of_store(".work/") and not is_work_of_store("curate/00000000.json")

@@ -67,15 +67,6 @@ class DecontaminateOptions:
             raise ConfigError(f"decontaminate's min_words ({self.min_words}) is above its ngram ({self.ngram}).")
 
 
-@dataclass(frozen=True)
-class IndexReport:
-    """What an index holds, and the items that are too short to be looked for."""
-
-    items: int
-    runs: int
-    too_short: Sequence[str]
-
-
 @dataclass(frozen=True, eq=False)
 class RunIndex:
     """The runs of words of all items, sorted by hash: 32 bytes a run and 4 to 8 of filter, mapped from `.npy` files."""
@@ -147,8 +138,8 @@ def _strings(value: object) -> Iterator[str]:
             yield from _strings(part)
 
 
-def build_index(items: Iterable[Item], options: DecontaminateOptions, folder: str | Path) -> IndexReport:
-    """Index the texts of named items in `folder`; in memory it takes about 40 bytes for each byte of text."""
+def build_index(items: Iterable[Item], options: DecontaminateOptions, folder: str | Path) -> list[str]:
+    """Index the texts of named items in `folder`, with about 40 bytes of memory a byte; items too short to be found."""
     from gristmill.curate.decontaminate_kernels import make_runs
 
     names, owners, texts = _read(items)
@@ -158,10 +149,9 @@ def build_index(items: Iterable[Item], options: DecontaminateOptions, folder: st
     runs = make_runs(texts.data, texts.offsets, make_folds(), options.ngram, options.min_words, lengths)
     if not lengths.any():
         raise ConfigError(f"No item of the evaluations has {options.min_words} words: lower decontaminate's min_words.")
-    index = _index(runs, lengths, names, owners, texts)
-    _save(index, Path(folder))
+    _save(_index(runs, lengths, names, owners, texts), Path(folder))
     searchable = set(owners[lengths > 0].tolist())
-    return IndexReport(len(names), len(index.hashes), [name for i, name in enumerate(names) if i not in searchable])
+    return [name for i, name in enumerate(names) if i not in searchable]
 
 
 def _read(items: Iterable[Item]) -> tuple[list[str], Ints, Texts]:

@@ -7,6 +7,8 @@ matches only bytes that a stretch is made of, and looks at one character beyond.
 
 from __future__ import annotations
 
+import dataclasses
+import ipaddress
 import re
 import string
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -69,8 +71,6 @@ class Pattern:
 
 def is_global(address: str) -> bool:
     """Whether a public host can have this address: private, reserved and malformed ones are no personal data."""
-    import ipaddress
-
     try:
         return ipaddress.ip_address(address).is_global
     except ValueError:
@@ -136,14 +136,7 @@ _DATATROVE_EMAIL = Pattern(
     anchor="@",
     after=_ALPHANUMERIC + "[",
 )
-_DATATROVE_IP = Pattern(
-    rf"(?:{_OCTET}\.){{3}}{_OCTET}",
-    inside=_DIGITS + ".",
-    anchor=".",
-    after=_DIGITS,
-    anchors=3,
-    accept=is_global,
-)
+_DATATROVE_IP = dataclasses.replace(_IPV4, expression=rf"(?:{_OCTET}\.){{3}}{_OCTET}")
 
 PATTERNS: dict[str, dict[str, tuple[Pattern, ...]]] = {
     "gristmill": {"email": (_EMAIL,), "ip": (_IPV4, _IPV6), "phone": (_PHONE,)},

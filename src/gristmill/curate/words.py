@@ -12,6 +12,7 @@ import numpy.typing as npt
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.extras import require
+from gristmill.curate.characters import characters
 from gristmill.curate.documents import Documents
 
 # Flags of a word: it has an alphabetic character; it has a character outside of datatrove's PUNCTUATION_SET; it may
@@ -91,7 +92,6 @@ def words(documents: Documents, splitter: str) -> Words:
 
 
 def _split(documents: Documents) -> Words:
-    from gristmill.curate.characters import characters
     from gristmill.curate.word_kernels import split_documents
 
     output, done = WordColumns(documents), 0
@@ -112,20 +112,12 @@ class WordColumns:
 
     def __init__(self, documents: Documents) -> None:
         self.bounds = np.zeros(len(documents) + 1, np.int64)
-        self.columns = empty_columns(int(documents.offsets[-1] - documents.offsets[0]) // 3 + 64)
+        room = int(documents.offsets[-1] - documents.offsets[0]) // 3 + 64
+        kinds = (np.int32, np.int32, np.uint64, np.int32, np.uint8)
+        self.columns: Columns = tuple(np.empty(room, kind) for kind in kinds)
 
     def grow(self) -> None:
-        self.columns = grown_columns(self.columns, len(self.columns[0]))
+        self.columns = tuple(np.concatenate((column, np.empty_like(column))) for column in self.columns)
 
     def words(self) -> Words:
         return Words(self.bounds, *(column[: self.bounds[-1]] for column in self.columns))
-
-
-def empty_columns(room: int) -> Columns:
-    """Starts, ends, hashes, chars and flags for `room` words."""
-    return tuple(np.empty(room, kind) for kind in (np.int32, np.int32, np.uint64, np.int32, np.uint8))
-
-
-def grown_columns(columns: Columns, more: int) -> Columns:
-    """The same columns with room for `more` words after them."""
-    return tuple(np.concatenate((column, np.empty(more, column.dtype))) for column in columns)

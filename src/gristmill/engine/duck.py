@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import duckdb
 
 from gristmill.core.errors import EngineError
 from gristmill.places.local import disk_errors, sync_directory, temporary_path
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
 
 _MIB = 1 << 20
 
@@ -21,12 +19,10 @@ class Duck:
 
     def __init__(self, memory: int, scratch: Path, threads: int) -> None:
         self._memory, self._scratch, self._threads = memory, scratch, threads
-        self._opened: DuckDBPyConnection | None = None
+        self._opened: duckdb.DuckDBPyConnection | None = None
 
     def query(self, sql: str, tables: Mapping[str, Sequence[Path]], out: Path) -> list[Path]:
         """The rows of `sql` as one Parquet file, `out`, which appears whole or not at all."""
-        import duckdb
-
         temporary = temporary_path(out)
         with disk_errors(out):
             try:
@@ -48,8 +44,6 @@ class Duck:
 
     def _copy_in_memory(self, sql: str, tables: Mapping[str, Sequence[Path]], out: Path) -> None:
         """Each thread holds buffers of its own: a query that does not fit with all of them is tried with one."""
-        import duckdb
-
         try:
             self._copy(sql, tables, out)
         except duckdb.OutOfMemoryException:
@@ -69,9 +63,7 @@ class Duck:
         for name in tables:
             connection.execute(f'DROP VIEW "{name}"')
 
-    def _connection(self) -> DuckDBPyConnection:
-        import duckdb
-
+    def _connection(self) -> duckdb.DuckDBPyConnection:
         if self._opened is None:
             self._scratch.mkdir(parents=True, exist_ok=True)
             self._opened = duckdb.connect(config={

@@ -15,8 +15,7 @@ from numba import types
 from gristmill.core.compiled import entry
 from gristmill.core.errors import SourceError
 from gristmill.core.kernels.types import BYTES
-from gristmill.sources.lines import Readable
-from gristmill.sources.streams import CHUNK_BYTES
+from gristmill.sources.streams import CHUNK_BYTES, Readable
 
 _QUOTE, _BACKSLASH, _BREAK, _RETURN, _COMMA, _BLANK = (ord(mark) for mark in '"\\\n\r, ')
 _OPEN_OBJECT, _CLOSE_OBJECT, _OPEN_LIST, _CLOSE_LIST = (ord(mark) for mark in "{}[]")

@@ -11,7 +11,6 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,17 +20,10 @@ from gristmill.core.arrays import Ints
 from gristmill.core.errors import SourceError
 from gristmill.sources import base
 from gristmill.sources.base import Format, InputFile, Part, parts_from, skippable
-from gristmill.sources.streams import CHUNK_BYTES, Stream, Transcoded, packing_of
+from gristmill.sources.streams import CHUNK_BYTES, Readable, Stream, Transcoded, packing_of
 from gristmill.sources.zstd_frames import frame_edges
 
 _BREAK, _RETURN = b"\n", b"\r"
-
-
-class Readable(Protocol):
-    """What lines are read from."""
-
-    def read(self, size: int = CHUNK_BYTES) -> bytes:
-        """Some bytes; none at the end."""
 
 
 def cut_bytes(file: InputFile, format: Format, size: int, unit_bytes: int) -> list[Part]:
@@ -60,7 +52,7 @@ def read_blocks(stream: Readable, start: int, stop: int | None) -> Iterator[tupl
 def _whole_lines(stream: Readable, start: int, last: int) -> Iterator[tuple[int, bytes | None]]:
     """All lines after the first break at or after `start` (at 0, from there), at least up to byte `last`."""
     at, held, passing = start, bytearray(), start > 0  # `held` begins at `at`; passing: inside a line that is left out
-    while not (passing and at >= last) and (chunk := stream.read()):
+    while not (passing and at >= last) and (chunk := stream.read(CHUNK_BYTES)):
         if not passing and _first_is_too_long(held, chunk):
             yield at, None
             passing = True

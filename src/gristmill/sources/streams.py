@@ -15,15 +15,14 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import IO, TYPE_CHECKING, Protocol, Self
+from typing import IO, Protocol, Self
+
+import pyarrow as pa
 
 from gristmill.core.errors import SourceError
 from gristmill.places.door import place_at
 from gristmill.sources.base import InputFile, skippable
 from gristmill.sources.zstd_frames import FramedStream, Unpacked, frame_starts
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 CHUNK_BYTES = 8 << 20
 
@@ -52,8 +51,8 @@ def unpacked_name(path: os.PathLike[str]) -> str:
     return stem + ".tar" * (suffix.lower() == ".tgz") if packing_of(path) else os.fspath(path)
 
 
-class Packed(Protocol):
-    """What a file's bytes are read from, unpacked."""
+class Readable(Protocol):
+    """What unpacked bytes are read from."""
 
     def read(self, size: int, /) -> bytes:
         """At most `size` bytes; none at the end."""
@@ -130,7 +129,7 @@ class Stream:
         self.position += len(data)
         return data
 
-    def _unpacked(self, start: int) -> Packed:
+    def _unpacked(self, start: int) -> Readable:
         """Something to read from, `start` unpacked bytes into the file."""
         if self._packing is None:
             self._file.seek(start)

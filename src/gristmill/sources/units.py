@@ -11,9 +11,8 @@ import pyarrow as pa
 
 from gristmill.core.errors import SourceError
 from gristmill.places.door import place_at, sizes
-from gristmill.sources.base import Format, InputFile, Mishaps, Part
+from gristmill.sources.base import Format, InputFile, Mishaps, Part, skippable
 from gristmill.sources.batches import rebatch
-from gristmill.sources.ids import first_of_each
 from gristmill.sources.kinds import kind_of
 from gristmill.sources.streams import packing_of
 
@@ -21,6 +20,8 @@ from gristmill.sources.streams import packing_of
 MOST_BYTES, LEAST_BYTES, UNIT_FILES = 64 << 20, 4 << 20, 65_536
 # What a source of less than 1 GiB is cut into, about.
 _FEW_UNITS = 16
+# Ids that are remembered: about 100 MB at most. Beyond, only the comparison across units finds repeated ones.
+_MOST_IDS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -118,3 +119,30 @@ def _read(part: Part, format: Format, seen: set[str], mishaps: Mishaps) -> Itera
     except OSError as error:
         why = error.strerror or error
         mishaps.report(SourceError(f"{part.file.path} cannot be read ({why})."), part.file)
+
+
+def first_of_each(batch: pa.RecordBatch, seen: set[str], file: InputFile, mishaps: Mishaps) -> pa.RecordBatch:
+    """The batch without documents whose id was seen before, each of which is a mishap: neither could be found by it."""
+    ids = batch.column("id").to_pylist()
+    fresh = set(ids)
+    if len(fresh) < len(ids) or not seen.isdisjoint(fresh):
+        batch = _without_repeated(batch, ids, seen, file, mishaps)
+    if len(seen) < _MOST_IDS:
+        seen |= fresh
+    return batch
+
+
+def _without_repeated(
+    batch: pa.RecordBatch, ids: list[str], seen: set[str], file: InputFile, mishaps: Mishaps
+) -> pa.RecordBatch:
+    here: set[str] = set()
+    kept = []
+    for row, id in enumerate(ids):
+        if id in seen or id in here:
+            place = batch.column("row")[row].as_py()
+            said = f"{file.name} (source {file.source!r}) has at {place:,} the id {id!r} of an earlier document."
+            mishaps.report(skippable(said, "Give each its own, name another id field"), file, id, place)
+        else:
+            kept.append(row)
+            here.add(id)
+    return batch.take(pa.array(kept, pa.int64()))

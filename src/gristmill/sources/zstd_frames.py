@@ -12,6 +12,7 @@ from typing import IO
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from gristmill.core.arguments import PathLike
 from gristmill.core.errors import SourceError
@@ -42,8 +43,6 @@ class Unpacked:
     """A gzip or zstd file unpacked by Arrow, whose own `read` loses a buffer of 8 MiB where a file is damaged."""
 
     def __init__(self, file: IO[bytes] | _Stretch, packing: str) -> None:
-        import pyarrow as pa
-
         self._stream = pa.CompressedInputStream(pa.PythonFile(file, "r"), packing)
 
     def read(self, size: int) -> bytes:

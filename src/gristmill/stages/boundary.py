@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from gristmill.tokenize.tokenizer import Tokenizer
+from gristmill.tokenize.tokenizer import Tokenizer
 
 Tokens = npt.NDArray[Any]
 

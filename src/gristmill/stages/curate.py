@@ -70,9 +70,7 @@ class CurateJob(UnitJob):
 
 def inputs_fingerprint(unit: Unit) -> str:
     """The files of a unit as they are now: names, sizes, times of change, and the stretches that are read."""
-    parts = []
-    for part in unit.parts:
-        parts.append([part.file.name, *place_at(part.file.path).stamp(), part.start, part.stop])
+    parts = [[part.file.name, *place_at(part.file.path).stamp(), part.start, part.stop] for part in unit.parts]
     return fingerprint([unit.source, parts])
 
 

@@ -26,7 +26,7 @@ from gristmill.sources.base import InputFile, expand
 from gristmill.sources.jsonl import parse_json
 from gristmill.sources.lines import read_whole
 from gristmill.sources.streams import Stream, unpacked_name
-from gristmill.stages.work import Facts, finished, perform
+from gristmill.stages.work import Facts, UnitJob, finished, perform
 from gristmill.store.files import sampled_checksum
 
 _JSON = ".json"
@@ -56,7 +56,7 @@ class Evaluations:
 
     def rule(self, work: Path, progress: Progress) -> Decontaminate:
         """The rule over their index, which is built in `work` unless it is there."""
-        job = _IndexJob(self, work / f"evaluations-{fingerprint(self.content)}")
+        job = _IndexJob(evaluations=self, folder=work / f"evaluations-{fingerprint(self.content)}")
         too_short = (finished(job) or perform(job)).facts["too_short"]
         if too_short:
             shown = ", ".join(too_short[:_SHOWN])
@@ -64,17 +64,11 @@ class Evaluations:
         return Decontaminate(str(job.folder))
 
 
-@dataclass(frozen=True)
-class _IndexJob:
+@dataclass(frozen=True, kw_only=True)
+class _IndexJob(UnitJob):
     """Indexes evaluations in a folder of their own name: a process that has one open must not take it for another."""
 
     evaluations: Evaluations
-    folder: Path
-    size: int = 0
-
-    @property
-    def marker(self) -> Path:
-        return self.folder / "done.json"
 
     @property
     def outputs(self) -> Sequence[Path]:
@@ -87,7 +81,7 @@ class _IndexJob:
     def __call__(self) -> Facts:
         options = self.evaluations.options
         items = (item for file in self.evaluations.files for item in _items(file, options))
-        return {"too_short": list(build_index(items, options, self.folder).too_short)}
+        return {"too_short": build_index(items, options, self.folder)}
 
 
 def curation_of(recipe: Recipe, work: Path, progress: Progress) -> Curation:

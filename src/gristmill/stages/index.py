@@ -21,9 +21,8 @@ from gristmill.curate.dedup.queries import alive
 from gristmill.places.door import place_at
 from gristmill.places.folders import UNFINISHED, claim, look_at, only_run, read_claim, refuse_others, remove
 from gristmill.places.local import is_temporary
-from gristmill.stages.drops import dropped_table
 from gristmill.stages.near import NearSearch, write_sets
-from gristmill.stages.relation import Relation, docs_of_unit
+from gristmill.stages.relation import Relation, docs_of_unit, dropped_table
 from gristmill.stages.work import Facts, Job, Query, UnitJob
 
 # In any keep order the documents of an index come first.

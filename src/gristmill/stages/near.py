@@ -1,4 +1,4 @@
-"""The search for near duplicates, from signatures to evidence: queries for candidates, jobs that compare and decide."""
+"""The search for near duplicates, from texts to evidence: jobs that sign, compare and resolve; queries in between."""
 
 from __future__ import annotations
 
@@ -14,22 +14,46 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gristmill.core.arrays import Ints
+from gristmill.core.options import content
 from gristmill.curate.dedup import candidates
 from gristmill.curate.dedup.index import INDEX_UNIT, SETS, index_fingerprint, open_index, part_path
-from gristmill.curate.dedup.near import Near
+from gristmill.curate.dedup.near import Near, sign, signature_schema
 from gristmill.curate.dedup.resolve import named, resolve
-from gristmill.curate.dedup.sets import Sets, set_rows, sets_schema
-from gristmill.curate.dedup.verify import verified
+from gristmill.curate.dedup.sets import Sets, set_rows, sets_schema, verified
 from gristmill.places.door import place_at
-from gristmill.stages.drops import dropped_table
-from gristmill.stages.relation import Relation, docs_of_unit, footer
-from gristmill.stages.sign import SignJob
-from gristmill.stages.tables import batches_of, table_writer
+from gristmill.stages.relation import Relation, docs_of_unit, dropped_table, first_doc, footer
+from gristmill.stages.tables import batches_of, table_writer, without
 from gristmill.stages.work import Done, Facts, Query, UnitJob, Workshop, finished, forget, relation_of
 
 # Pairs that a job compares at most, or one row group if that has more: row groups of DuckDB's files have 122,880 rows.
 _PAIRS_A_PART = 1 << 19
 _EDGES_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignJob(UnitJob):
+    """Signs the documents of a unit that no wide rule has dropped so far."""
+
+    texts: Path
+    upstream: str
+    dropped: tuple[Relation, ...]
+    near: Near
+    priorities: dict[str, int]
+
+    @property
+    def depends(self) -> object:
+        dropped = [table.fingerprint for table in self.dropped]
+        return ["sign", self.upstream, dropped, {**content(self.near), "index": None}, self.priorities]
+
+    def __call__(self) -> Facts:
+        gone, rows, last = docs_of_unit(self.dropped, self.number), 0, -1
+        with table_writer(self.outputs[0], signature_schema(self.near)) as writer:
+            for batch in batches_of(self.texts, ["doc", "id", "source", "text"]):
+                docs = batch.column("doc").to_numpy()
+                signed = sign(without(batch, gone), self.near, self.priorities)
+                writer.write_batch(signed)
+                rows, last = rows + len(signed), int(docs[-1]) - first_doc(self.number) if len(docs) else last
+        return {"rows": rows, "last": last}
 
 
 @dataclass(frozen=True, kw_only=True)

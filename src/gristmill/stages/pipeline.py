@@ -7,13 +7,12 @@ import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gristmill.core.errors import SourceError
 from gristmill.core.hashing import fingerprint
 from gristmill.core.progress import Progress
-from gristmill.curate.dedup.exact import Exact, equal_documents
-from gristmill.curate.dedup.ids import REPEATED_IDS
+from gristmill.curate.dedup.exact import REPEATED_IDS, Exact, equal_documents
 from gristmill.curate.dedup.lines import Lines
 from gristmill.curate.dedup.near import Near
 from gristmill.engine.base import Engine
@@ -22,26 +21,22 @@ from gristmill.recipe import Recipe, SourceOptions
 from gristmill.sources.units import Unit
 from gristmill.stages.account import DroppedJob, EvidenceJob, named_duplicates
 from gristmill.stages.curate import CurateJob, inputs_fingerprint
-from gristmill.stages.drops import Drops, dropped_table
 from gristmill.stages.evaluations import Evaluations, curation_of
 from gristmill.stages.funnel import FUNNEL, Tally
 from gristmill.stages.index import save_index
 from gristmill.stages.layout import COUNTS, SHUFFLED, UNITS, MixOrder, Share, SplitCounts, mixed, shares
 from gristmill.stages.lines import LinesJob, TrimJob, find_repeated
-from gristmill.stages.near import NearSearch
-from gristmill.stages.relation import UNITS_A_SOURCE, Relation
+from gristmill.stages.near import NearSearch, SignJob
+from gristmill.stages.relation import UNITS_A_SOURCE, Drops, Relation, dropped_table
 from gristmill.stages.shards import PlanJob, ShardJob
-from gristmill.stages.sign import SignJob
 from gristmill.stages.split import Held, SplitJob, ValSplit, stands
 from gristmill.stages.tables import batches_of
 from gristmill.stages.tokens import Encoding, TokensJob, encoded_schema
 from gristmill.stages.work import Done, Job, Query, Workshop, relation_of
 from gristmill.stages.work_folder import WORK
+from gristmill.store.folder import Making
 from gristmill.store.manifest import SPLITS, FunnelRow, ShardEntry
-
-if TYPE_CHECKING:
-    from gristmill.store.folder import Making
-    from gristmill.tokenize.tokenizer import Tokenizer
+from gristmill.tokenize.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypedDict
+from typing import TypedDict
 
 import numpy as np
 
@@ -17,9 +17,7 @@ from gristmill.curate.documents import Documents
 from gristmill.curate.ledger import Ledger
 from gristmill.recipe import Recipe
 from gristmill.stages.sampling import SourceSample
-
-if TYPE_CHECKING:
-    from gristmill.tokenize.tokenizer import Tokenizer
+from gristmill.tokenize.tokenizer import Tokenizer
 
 
 class RulePreview(TypedDict):

@@ -1,4 +1,4 @@
-"""The rows that passes and queries leave, as Parquet files, and which of these files hold the documents of a unit.
+"""The rows that passes and queries leave, as Parquet files, and those of them that concern a unit.
 
 A unit's number is its source's ordinal and its place there, so that a source that grows does not move the others; the
 numbers of its documents begin with it.
@@ -6,7 +6,7 @@ numbers of its documents begin with it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gristmill.core.arrays import Ints
+from gristmill.curate.dedup.drops import UnitDrops
 
 UNITS_A_SOURCE = 1 << 20
 ROWS_A_UNIT = 1 << 32
@@ -78,3 +79,24 @@ def docs_of_unit(relations: Sequence[Relation], unit: int) -> Ints:
     """The documents of a unit that wide results name, sorted."""
     found = [relation.rows_of(unit, ["doc"]).column("doc").to_numpy() for relation in relations]
     return np.unique(np.concatenate([*found, np.zeros(0, np.int64)]))
+
+
+@dataclass(frozen=True)
+class Drops:
+    """The result of a wide rule: a table with `doc`, `kept` and perhaps `similarity`, sorted by `doc`."""
+
+    rule: str
+    reason: str
+    table: Relation
+
+    def of_unit(self, unit: int) -> UnitDrops:
+        """Those of one unit, which fit in memory as the unit does."""
+        table = self.table.rows_of(unit)
+        numbers = [name for name in ("doc", "kept", "similarity") if name in table.column_names]
+        columns = {name: table.column(name).to_numpy() for name in numbers}
+        return UnitDrops(self.rule, self.reason, columns["doc"], columns["kept"], columns.get("similarity"))
+
+
+def dropped_table(dropped: Sequence[Relation]) -> Mapping[str, Sequence[Relation]]:
+    """The table of documents that are already gone, as queries know it, if there are any."""
+    return {"dropped": dropped} if dropped else {}

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +24,7 @@ from gristmill.stages.relation import Relation
 from gristmill.stages.tables import batches_of, table_writer
 from gristmill.stages.tokens import encoded_schema, load_pickled, val_places
 from gristmill.stages.work import Facts, UnitJob
-
-if TYPE_CHECKING:
-    from gristmill.tokenize.tokenizer import Tokenizer
+from gristmill.tokenize.tokenizer import Tokenizer
 
 # A split is as asked if it has from a third to three times its share of the tokens.
 FACTOR = 3

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, ClassVar
+from typing import IO, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,12 +20,11 @@ from gristmill.curate.dedup.drops import UnitDrops, drop
 from gristmill.curate.ledger import Ledger
 from gristmill.curate.rows import Passed
 from gristmill.places.door import place_at
-from gristmill.stages.drops import Drops
+from gristmill.stages.relation import Drops
 from gristmill.stages.tables import batches_of, pass_writers, without
 from gristmill.stages.work import Facts, UnitJob
-
-if TYPE_CHECKING:
-    from gristmill.tokenize.tokenizer import Tokenizer
+from gristmill.tokenize.encode import encode_batch
+from gristmill.tokenize.tokenizer import Tokenizer
 
 TOKENIZE = "tokenize"
 # Shuffle keys are numbers of 62 bits, so that two of them can be added.
@@ -122,8 +121,6 @@ class _Encoded:
 
 def _encode(batch: pa.RecordBatch, drops: Sequence[UnitDrops], tokenizer: Tokenizer, ledger: Ledger) -> _Encoded:
     """Tokens of the documents that no wide rule dropped; those without any go too."""
-    from gristmill.tokenize.encode import encode_batch
-
     left = without(batch, np.concatenate([np.zeros(0, np.int64), *(rule.docs for rule in drops)]))
     column = encode_batch(left, tokenizer).column("tokens")
     lengths = np.diff(column.offsets.to_numpy())
@@ -140,8 +137,6 @@ def load_pickled(pickled: bytes) -> Tokenizer:
 
 def _count_dropped(files: Sequence[Path], tokenizer: Tokenizer) -> dict[str, int]:
     """Tokens of the documents that each rule dropped, EOS included, as their texts stood when they left."""
-    from gristmill.tokenize.encode import encode_batch
-
     counts: Counter[str] = Counter()
     for batch in (batch for file in files for batch in batches_of(file, ["rule", "text"])):
         batch = batch.filter(batch.column("text").is_valid())  # what could not be read has none

@@ -27,7 +27,7 @@ STEPS = (
 _NAMES = re.compile("|".join((
     rf"({'|'.join(STEPS)})/([0-9a-f]{{8,}}(-[0-9]{{5,}})?\.(json|parquet|dropped\.parquet|bin|arrow))?",
     r"shards/(train|val)-[0-9]{5,}\.json",
-    r"evaluations-[0-9a-f]{32}/([a-z_]+\.npy|done\.json)?",
+    r"evaluations-[0-9a-f]{32}/([a-z_]+\.npy|0{8}\.json)?",
     rf"{SPILL}/(duckdb_temp_[\w.-]+)?",
 )))  # fmt: skip
 # In a work folder that is kept: it says that the folder is ours.

@@ -15,14 +15,18 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import derive_key
 from gristmill.core.options import check_fields
 from gristmill.core.values import Seed, Within
 from gristmill.curate.dedup.characters import unit_table
-from gristmill.curate.dedup.keep import Keep, keep_keys
 from gristmill.curate.documents import Documents
+
+# Which of several near documents stays: the one with the smallest (keep key, doc).
+Keep = Literal["first", "longest", "priority"]
 
 # A pair at the threshold must share a bucket with at least this probability.
 _RECALL = 0.9
@@ -107,6 +111,17 @@ def sign(batch: pa.RecordBatch, options: Near, priorities: Mapping[str, int]) ->
     columns = [np.asarray(batch.column("doc"))[found], keep_keys(documents, options.keep, priorities)[found]]
     columns.extend(band[:count] for band in keys)
     return pa.RecordBatch.from_arrays([pa.array(column) for column in columns], schema=signature_schema(options))
+
+
+def keep_keys(documents: Documents, keep: Keep, priorities: Mapping[str, int]) -> Ints:
+    """By document: 0 (first), minus its bytes (longest), or minus its source's priority, 0 if it has none."""
+    if keep == "longest":
+        return np.asarray(-np.diff(documents.offsets))
+    if keep == "priority":
+        encoded = pc.dictionary_encode(documents.batch.column("source"))
+        keys = np.array([-priorities.get(source, 0) for source in encoded.dictionary.to_pylist()], np.int64)
+        return np.asarray(keys[np.asarray(encoded.indices)])
+    return np.zeros(len(documents), np.int64)
 
 
 def signature_schema(options: Near) -> pa.Schema:
