@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gristmill.core.texts import Texts, differing, from_strings
+from gristmill.core.texts import Texts, differing, from_strings, runs
 
 STRINGS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), max_size=6)
 
@@ -40,3 +40,15 @@ def test_what_changes_nothing_gives_the_same_object() -> None:
 def test_offsets_may_begin_inside_of_the_data() -> None:
     texts = Texts(np.frombuffer(b"xyzab", np.uint8), np.array([3, 4, 5]))
     assert list(texts.strings()) == ["a", "b"]
+
+
+@given(st.lists(st.integers(0, 30), max_size=30), st.integers(0, 20), st.integers(1, 40), st.none() | st.integers(1, 5))
+def test_runs_are_as_long_as_they_may_be_and_leave_nothing_out(
+    sizes: list[int], first: int, most: int, most_rows: int | None
+) -> None:
+    found = list(runs(first + np.cumsum([0, *sizes]), most, most_rows))
+    assert [row for begin, end in found for row in range(begin, end)] == list(range(len(sizes)))
+    for begin, end in found:
+        assert end == begin + 1 or sum(sizes[begin:end]) <= most
+        assert end - begin <= (most_rows or len(sizes))
+        assert end == len(sizes) or sum(sizes[begin : end + 1]) > most or end - begin == most_rows

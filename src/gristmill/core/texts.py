@@ -12,6 +12,16 @@ import numpy.typing as npt
 from gristmill.core.arrays import Ints
 
 
+def runs(offsets: Ints, most: int, most_rows: int | None = None) -> Iterator[tuple[int, int]]:
+    """Rows from, to, so many at a time as take `most` bytes by their offsets; a longer one is a run by itself."""
+    begin = 0
+    while begin < len(offsets) - 1:
+        end = max(int(np.searchsorted(offsets, offsets[begin] + most, "right")) - 1, begin + 1)
+        end = min(end, begin + (most_rows or end))
+        yield begin, end
+        begin = end
+
+
 @dataclass(frozen=True, eq=False)
 class Texts:
     """Texts end to end: row i is data[offsets[i]:offsets[i + 1]], valid UTF-8."""

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gristmill.core.arrays import Ints
+from gristmill.core.texts import runs
 from gristmill.sources.base import InputFile
 
 # A batch is whole documents: 8 MiB of text or 8,192 of them, whichever comes first.
@@ -66,9 +67,5 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, int]]:
     """A batch in slices of at most 8,192 documents and, unless it is a single one, 8 MiB of text; and their bytes."""
     text = batch.column("text")
     begins = np.frombuffer(text.buffers()[1] or bytes(8), np.int64, len(text) + 1, text.offset * 8)
-    at = 0
-    while at < len(batch):
-        full = int(begins.searchsorted(begins[at] + BATCH_BYTES, "right")) - 1
-        end = min(max(full, at + 1), at + BATCH_DOCUMENTS, len(batch))
+    for at, end in runs(begins, BATCH_BYTES, BATCH_DOCUMENTS):
         yield batch.slice(at, end - at), int(begins[end] - begins[at])
-        at = end

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from gristmill.core.arrays import Mask
 from gristmill.core.errors import SourceError, did_you_mean
+from gristmill.core.texts import runs
 from gristmill.sources import base
 from gristmill.sources.base import Format, InputFile, Mishaps, Part, skippable
 from gristmill.sources.batches import BATCH_BYTES, ROW, document_batch, place_ids
@@ -106,7 +107,7 @@ def table_documents(
     """A batch of the file's table, whose first row is number `first`, as documents; rows without a text are mishaps."""
     checked = {name: _column(table, path) for name, path in columns.items()}
     sizes: Sizes = sum((cells.sizes() for cells in checked.values()), np.zeros(len(table), np.int64))
-    for begin, end in _slices(sizes + _ROW_BYTES):
+    for begin, end in runs(np.append(0, np.cumsum(sizes + _ROW_BYTES)), BATCH_BYTES):
         rows = np.arange(first + begin, first + end, dtype=np.int64)
         values = {name: cells.slice(begin, end) for name, cells in checked.items()}
         yield _Rows(part, format, rows, sizes[begin:end], values).documents(mishaps)
@@ -119,17 +120,6 @@ def _column(table: pa.RecordBatch, path: Path) -> Cells:
         return Cells.of(column)
     column.validate(full=True)
     return Cells.of(pc.struct_field(column, list(path[1:])))
-
-
-def _slices(sizes: Sizes) -> Iterator[tuple[int, int]]:
-    """Runs of rows of about 8 MiB, of one row at least."""
-    ends = np.cumsum(sizes)
-    begin = 0
-    while begin < len(sizes):
-        before = int(ends[begin - 1]) if begin else 0
-        end = max(begin + 1, int(np.searchsorted(ends, before + BATCH_BYTES, "right")))
-        yield begin, end
-        begin = end
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ FUNNEL = "funnel.json"
 # A rule that drops more than this share of what it sees is worth a look before the data is used.
 _LARGE_SHARE = 0.5
 _NOTHING: tuple[int, list[str]] = (0, [])
+_Key = tuple[str, str, str]
 
 
 @dataclass
@@ -46,13 +47,13 @@ class Tally:
     def __init__(self, sources: Sequence[str]) -> None:
         self._sources = list(sources)
         self._steps: dict[str, dict[str, _Left]] = {}
-        self._splits: dict[tuple[str, str], Counter[str]] = {}
+        # Documents, bytes and tokens by (split, source, unit): after all rules, and in the end if that differs.
+        self._splits, self._ends = Counter[_Key](), Counter[_Key]()
         self._unreadable: Counter[str] = Counter()
         self._mix: list[FunnelRow] = []
-        self._ends: dict[tuple[str, str], Counter[str]] = {}
         self._damaged, self._empty = _Some(), _Some()
         self.ignored = 0
-        self._carried: dict[tuple[str, str], int] = {}
+        self._carried = Counter[tuple[str, str]]()
 
     def add(self, source: str, facts: Facts) -> None:
         """The figures of one job."""
@@ -65,13 +66,13 @@ class Tally:
         for step, tokens in facts.get("tokens_dropped", {}).items():
             self._left(step, source).tokens_dropped += tokens
         for split, counts in facts.get("splits", {}).items():
-            self._splits.setdefault((split, source), Counter()).update(counts)
+            self._splits.update({(split, source, unit): count for unit, count in counts.items()})
         self._unreadable[source] += facts.get("unreadable", 0)
         self.ignored += facts.get("ignored", 0)
         self._damaged.add(*facts.get("damaged", _NOTHING))
         self._empty.add(*facts.get("empty", _NOTHING))
         for name, documents in facts.get("carried", {}).items():
-            self._carried[source, name] = self._carried.get((source, name), 0) + documents
+            self._carried[source, name] += documents
 
     def _left(self, step: str, source: str) -> _Left:
         return self._steps.setdefault(step, {}).setdefault(source, _Left())
@@ -111,15 +112,15 @@ class Tally:
     def end(self, mix: list[FunnelRow], ends: Sequence[SplitCounts]) -> None:
         """What a mix took of each source, if there is one, and what of it is in each split."""
         self._mix = mix
-        self._ends = {(row["split"], row["source"]): Counter({unit: row[unit] for unit in UNITS}) for row in ends}
+        self._ends = Counter({(row["split"], row["source"], unit): row[unit] for row in ends for unit in UNITS})
 
     def tokens(self, split: str) -> int:
         """Tokens of a split after all rules, before a mix."""
-        return sum(self._splits.get((split, source), Counter())["tokens"] for source in self._sources)
+        return sum(self._splits[split, source, "tokens"] for source in self._sources)
 
     def left(self, source: str, unit: str) -> int:
         """Documents or tokens that a source has after all rules, in both splits."""
-        return sum(self._splits.get((split, source), Counter())[unit] for split in SPLITS)
+        return sum(self._splits[split, source, unit] for split in SPLITS)
 
     def rows(self) -> list[FunnelRow]:
         """One row a step and source: documents, bytes and tokens in and out, and documents dropped by reason.
@@ -132,16 +133,15 @@ class Tally:
         passed = [steps[source][step] for step in self._steps for source in self._sources if step in steps[source]]
         found = self._ends or self._splits
         ends: list[FunnelRow] = [
-            {"stage": split, "source": source, "documents": own["documents"], "bytes": own["bytes"],
-             "tokens": own["tokens"]}
-            for split in SPLITS for source in self._sources
-            if (own := found.get((split, source), Counter()))["documents"]
+            {"stage": split, "source": source, "documents": documents, "bytes": found[split, source, "bytes"],
+             "tokens": found[split, source, "tokens"]}
+            for split in SPLITS for source in self._sources if (documents := found[split, source, "documents"])
         ]  # fmt: skip
         return lost + passed + self._mix + ends
 
     def _source_rows(self, source: str) -> dict[str, FunnelRow]:
         """The rows of a source by step; tokens are added up from the end, where they are known."""
-        tokens = sum(self._splits.get((split, source), Counter())["tokens"] for split in SPLITS)
+        tokens = self.left(source, "tokens")
         rows: dict[str, FunnelRow] = {}
         steps = [name for name in self._steps if source in self._steps[name]]
         for before, name in reversed(list(zip([steps[0], *steps], steps, strict=False)) if steps else []):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 import pyarrow.parquet as pq
@@ -15,18 +14,16 @@ from gristmill.curate.ledger import Ledger
 from gristmill.places.door import place_at
 from gristmill.stages.relation import Drops, Relation, dropped_table
 from gristmill.stages.tables import batches_of, document_schema, fitted, pass_writers
-from gristmill.stages.work import Facts, Query, UnitJob, Workshop
+from gristmill.stages.work import Facts, Query, TextsJob, Workshop
 
 # Files of hashes are sorted, so that row groups of this many lines let a pass read little but its own range.
 _ROW_GROUP = 1 << 15
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinesJob(UnitJob):
+class LinesJob(TextsJob):
     """Writes WORK/lines/NUMBER.parquet: document, line and hash of each line that may be a repetition."""
 
-    texts: Path
-    upstream: str
     lines: Lines
 
     @property
@@ -53,12 +50,10 @@ def find_repeated(work: Workshop, hashes: Relation, dropped: Sequence[Relation])
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrimJob(UnitJob):
+class TrimJob(TextsJob):
     """Writes the texts of a unit anew, in WORK/trim, without the documents and lines that wide work has dropped."""
 
     suffixes: ClassVar[Sequence[str]] = (".parquet", ".dropped.parquet")
-    texts: Path
-    upstream: str
     drops: tuple[Drops, ...]
     repeated: tuple[Relation, ...]
     lines: Lines

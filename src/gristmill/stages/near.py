@@ -23,7 +23,7 @@ from gristmill.curate.dedup.sets import Sets, set_rows, sets_schema, verified
 from gristmill.places.door import place_at
 from gristmill.stages.relation import Relation, docs_of_unit, dropped_table, first_doc, footer
 from gristmill.stages.tables import batches_of, table_writer, without
-from gristmill.stages.work import Done, Facts, Query, UnitJob, Workshop, finished, forget, relation_of
+from gristmill.stages.work import Done, Facts, Query, TextsJob, UnitJob, Workshop, finished, forget, relation_of
 
 # Pairs that a job compares at most, or one row group if that has more: row groups of DuckDB's files have 122,880 rows.
 _PAIRS_A_PART = 1 << 19
@@ -31,11 +31,9 @@ _EDGES_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class SignJob(UnitJob):
+class SignJob(TextsJob):
     """Signs the documents of a unit that no wide rule has dropped so far."""
 
-    texts: Path
-    upstream: str
     dropped: tuple[Relation, ...]
     near: Near
     priorities: dict[str, int]
@@ -57,12 +55,10 @@ class SignJob(UnitJob):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SetsJob(UnitJob):
+class SetsJob(TextsJob):
     """Writes WORK/sets/NUMBER.arrow: the shingle sets of a unit's documents that are candidates."""
 
     suffixes: ClassVar[Sequence[str]] = (".arrow",)
-    texts: Path
-    upstream: str
     wanted: Relation
     near: Near
 

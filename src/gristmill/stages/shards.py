@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gristmill.core.arrays import Ints, Mask
+from gristmill.core.texts import runs
 from gristmill.stages.relation import Relation
 from gristmill.stages.tokens import field_name
 from gristmill.stages.work import Facts, UnitJob
@@ -174,10 +174,8 @@ class ShardJob:
         for part in self.ranges:
             for table in rows_between(part.file, part.first, part.stop):
                 own = table.filter(_is_split(table, self.split))
-                ends = np.cumsum(own.column("length").to_numpy())
-                cuts = np.searchsorted(ends, np.arange(_CHUNK_TOKENS, int(ends[-1]) if len(ends) else 0, _CHUNK_TOKENS))
-                edges = np.unique([0, *cuts, len(own)])
-                yield from (own.slice(a, b - a) for a, b in itertools.pairwise(edges.tolist()))
+                ends = np.append(0, np.cumsum(own.column("length").to_numpy()))
+                yield from (own.slice(first, stop - first) for first, stop in runs(ends, _CHUNK_TOKENS))
 
 
 def _is_split(table: pa.Table, split: str) -> pa.ChunkedArray:

@@ -22,7 +22,7 @@ from gristmill.curate.rows import Passed
 from gristmill.places.door import place_at
 from gristmill.stages.relation import Drops
 from gristmill.stages.tables import batches_of, pass_writers, without
-from gristmill.stages.work import Facts, UnitJob
+from gristmill.stages.work import Facts, TextsJob
 from gristmill.tokenize.encode import encode_batch
 from gristmill.tokenize.tokenizer import Tokenizer
 
@@ -51,12 +51,10 @@ class Encoding:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TokensJob(UnitJob):
+class TokensJob(TextsJob):
     """Writes WORK/tokens/NUMBER.bin (ids end to end) and NUMBER.parquet (a row each document of it)."""
 
     suffixes: ClassVar[Sequence[str]] = (".parquet", ".dropped.parquet", ".bin")
-    texts: Path
-    upstream: str
     dropped: tuple[Path, ...]
     drops: tuple[Drops, ...]
     fields: tuple[str, ...]

@@ -62,6 +62,14 @@ class UnitJob:
         return [self.marker.with_suffix(suffix) for suffix in self.suffixes]
 
 
+@dataclass(frozen=True, kw_only=True)
+class TextsJob(UnitJob):
+    """A job on the texts of a unit, which stand on the pass `upstream`."""
+
+    texts: Path
+    upstream: str
+
+
 @dataclass(frozen=True)
 class Done:
     """A finished job: its figures, and what those who stand on it depend on."""

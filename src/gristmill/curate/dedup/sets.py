@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gristmill.core.arrays import Ints
+from gristmill.core.texts import runs
 from gristmill.curate.dedup.characters import unit_table
 from gristmill.curate.dedup.near import Near
 from gristmill.curate.documents import Documents
@@ -46,22 +47,13 @@ def set_rows(batch: pa.RecordBatch, wanted: Ints, numbers: Ints, options: Near) 
     rows = np.flatnonzero(np.isin(np.asarray(batch.column("doc")), wanted, assume_unique=True))
     columns = [batch.column("doc"), batch.column("text").cast(pa.large_string())]
     texts = pa.RecordBatch.from_arrays(columns, names=["doc", "text"])
-    for documents in _slices(texts.take(pa.array(rows))):
+    taken = texts.take(pa.array(rows))
+    for first, last in runs(Documents(taken).offsets, _SLICE_BYTES):
+        documents = Documents(taken.slice(first, last - first))
         hashes, ends = shingle_sets(documents, options)
         docs = numbers[np.searchsorted(wanted, np.asarray(documents.batch.column("doc")))]
         sets = pa.LargeListArray.from_arrays(ends, hashes)
         yield pa.RecordBatch.from_arrays([pa.array(docs), sets], schema=sets_schema())
-
-
-def _slices(batch: pa.RecordBatch) -> Iterator[Documents]:
-    """The batch in pieces of about 16 MiB of text; a longer text is a piece by itself."""
-    offsets = Documents(batch).offsets
-    first = 0
-    while first < len(batch):
-        last = int(np.searchsorted(offsets, offsets[first] + _SLICE_BYTES, side="right")) - 1
-        last = max(last, first + 1)
-        yield Documents(batch.slice(first, last - first))
-        first = last
 
 
 class Sets:
