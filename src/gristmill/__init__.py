@@ -10,7 +10,7 @@ for batch in gm.Loader(plan): ...
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gristmill.core.errors import (
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from gristmill.store.verify import verify
     from gristmill.training import train_tokenizer
 
+__version__: str
 # Each name is imported when it is first used: `import gristmill` alone costs a few milliseconds. Where a name is
 # Python's own or a module's, its home calls it otherwise, after the colon.
 _HOMES = {
@@ -90,9 +91,9 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name == "__version__":
-        value: Any = importlib.import_module("gristmill.core.version").version()
+        value: object = importlib.import_module("gristmill.core.version").version()
     elif name in _HOMES:
         home, _, own = _HOMES[name].partition(":")
         value = getattr(importlib.import_module(f"gristmill.{home}"), own or name)

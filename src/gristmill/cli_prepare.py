@@ -45,13 +45,9 @@ def run_prepare(chosen: argparse.Namespace) -> None:
 
 def _look_ahead(recipe: Recipe, chosen: argparse.Namespace) -> None:
     """A dry run: what would be done, and what a sample says of it."""
+    sample = _SAMPLE if chosen.sample is None else chosen.sample
     with progress_bar(chosen) as bar:
-        forecast = dry_run(
-            recipe,
-            sample=_SAMPLE if chosen.sample is None else chosen.sample,
-            progress=bar,
-            options=_run_options(chosen),
-        )
+        forecast = dry_run(recipe, sample=sample, progress=bar, options=_run_options(chosen))
     answer(chosen, forecast, lambda: show_forecast(forecast))
 
 

@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from pydoc_data.topics import topics
 from typing import TypeVar
@@ -41,6 +42,7 @@ from gristmill.show.store import show_store
 from gristmill.show.terminal import line, paragraph, print_json
 from gristmill.store.opening import open_store
 from gristmill.store.reader import Store
+from gristmill.testing import join_ranks
 
 T = TypeVar("T")
 SEQ_LEN, BATCH_SIZE, STEPS = 256, 16, 400
@@ -71,7 +73,7 @@ class Resumed:
 
 def demo(out: str | None, as_json: bool = False) -> None:
     """Run all stages in `out`, or in a temporary folder that is removed afterwards; as JSON only the figures."""
-    began, act = time.perf_counter(), _quiet if as_json else _shown
+    began, act = time.perf_counter(), partial(_act, quiet=as_json)
     with tempfile.TemporaryDirectory(prefix="gristmill-demo-") as temporary:
         root = as_path("out", out or temporary)
         _claim(root)
@@ -95,15 +97,13 @@ def demo(out: str | None, as_json: bool = False) -> None:
         line(f"\nDone in {seconds:.1f} s." + (f" The stores are in {out}." if out else ""))
 
 
-def _shown(heading: str, act: Callable[[], T], show: Callable[[T], None]) -> T:
+def _act(heading: str, act: Callable[[], T], show: Callable[[T], None], quiet: bool) -> T:
+    if quiet:
+        return act()
     line(f"\n{heading}", bold=True)
     made = act()
     show(made)
     return made
-
-
-def _quiet(heading: str, act: Callable[[], T], show: Callable[[T], None]) -> T:
-    return act()
 
 
 def _claim(root: Path) -> None:
@@ -114,19 +114,15 @@ def _claim(root: Path) -> None:
     place_at(mark).write('{"gristmill": "demo"}\n')
 
 
-def _write_topics(folder: Path) -> None:
-    """The help topics of `pydoc`, one text file each."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in topics.items():
-        (folder / f"{name}.txt").write_text(pydoc.plain(text), encoding="utf-8")
-
-
 def _prepare_stores(root: Path, quiet: bool) -> dict[str, StoreFigures]:
-    _write_topics(root / "raw" / "topics")
+    texts = root / "raw" / "topics"
+    texts.mkdir(parents=True, exist_ok=True)
+    for name, text in topics.items():
+        (texts / f"{name}.txt").write_text(pydoc.plain(text), encoding="utf-8")
     library = sysconfig.get_paths()["stdlib"]
     for name, paths in {
         "code": [f"{library}/*.py", f"{library}/[a-k]*/*.py"],
-        "prose": [str(root / "raw" / "topics")],
+        "prose": [str(texts)],
     }.items():
         store = StoreOptions(tokens_per_shard=1_000_000, val_fraction=0.02)
         recipe = Recipe(str(root / name), [SourceOptions(name, paths)], tokenizer="gpt2", store=store, on_error="skip")
@@ -190,8 +186,7 @@ def _kill_and_resume(plan_file: Path) -> Resumed:
     whole = Loader(plan, threads=0)
     compared = 0
     for parts in zip(*ranks, strict=True):
-        rows = np.empty((BATCH_SIZE, SEQ_LEN), dtype=np.int64)
-        rows[0::2], rows[1::2] = parts[0]["input_ids"], parts[1]["input_ids"]
+        rows = join_ranks(parts)["input_ids"]
         if not np.array_equal(rows, whole.batch(ranks[0].step - 1)["input_ids"]):
             raise StateError("The resumed batches differ from the uninterrupted ones: please report this.")
         compared += rows.size

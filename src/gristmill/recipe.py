@@ -160,8 +160,8 @@ class Recipe:
         self._set("sources", tuple(sources))
         self._set("store", _made(StoreOptions, self.store, "the recipe's store"))
         self._set("clean", _made(CleanOptions, self.clean, "the recipe's clean") if self.clean is not None else None)
-        self._set("mix", _made(MixOptions, self.mix, "the recipe's mix") if self.mix else None)
-        self._set("decontaminate", _decontaminate(self.decontaminate))
+        for name, kind in (("mix", MixOptions), ("decontaminate", DecontaminateOptions)):
+            self._set(name, _made(kind, value, f"the recipe's {name}") if (value := getattr(self, name)) else None)
         self._set("filters", tuple(_rule(value) for value in _listed(self.filters, "filters")))
         self._set("dedup", tuple(_dedup(value) for value in _listed(self.dedup, "dedup")))
         self._check_names()
@@ -266,10 +266,6 @@ def _dedup(value: object) -> Dedup:
     if name not in _DEDUPS:
         raise ConfigError(f"There is no dedup {name!r}{did_you_mean(name, _DEDUPS)}: it knows {', '.join(_DEDUPS)}.")
     return from_mapping(_DEDUPS[name], options, f"dedup {name!r}")
-
-
-def _decontaminate(value: object) -> DecontaminateOptions | None:
-    return _made(DecontaminateOptions, value, "the recipe's decontaminate") if value else None
 
 
 def as_recipe(recipe: object) -> Recipe:

@@ -49,6 +49,7 @@ from gristmill.tokenize.tokenizer import Tokenizer, load_tokenizer
 # Below this much input a pool of processes takes longer to start than it saves.
 _SMALL_INPUT = 32 << 20
 _LEAST_MEMORY = "256MB"
+Splits = dict[str, list[ShardEntry]]
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,7 @@ def _as_engine(engine: object) -> Engine | str:
 
 def _prepare(recipe: Recipe, overwrite: bool, progress: Progress, options: RunOptions, given: Engine | str) -> Manifest:
     root = Path(recipe.out)
+    work = Path(options.work or root / WORK)
     folders = RunFolders.of(recipe, options.work, options.save_index)
     folders.look(overwrite)
     check_ready(recipe, options.save_index)
@@ -124,16 +126,31 @@ def _prepare(recipe: Recipe, overwrite: bool, progress: Progress, options: RunOp
     warm(recipe, progress)
     units = cut_units(files, {source.name: source.layout for source in recipe.sources})
     began = time.time()
-    with _opened(given, options, units, Path(options.work or root / WORK) / SPILL) as engine:
+    with _opened(given, options, units, work / SPILL) as engine:
         engine.start(Curation(recipe.clean, tuple(recipe.filters)).warm)
         tokenizer = load_tokenizer(recipe.tokenizer, eos=recipe.eos)
         if tokenizer.note:
             progress.note(tokenizer.note)
         with folders.held(overwrite) as making:
-            manifest = _Preparation(making, recipe, tokenizer, progress, options).run(files, units, engine)
+            pipeline = Pipeline(recipe, engine, work, progress, options.save_index)
+            splits = _carried_out(pipeline, units, tokenizer, making)
+            pipeline.write_account(making, keep_texts=options.keep_dropped)
+            _check_not_empty(pipeline, splits, len(files))
+            _write_inputs(root, files, engine)
+            place_at(root / TOKENIZER).write(tokenizer.to_json())
+            manifest = _manifest(pipeline, splits, tokenizer)
             _write_run_json(root, began, options)
             making.finish(manifest)
     return manifest
+
+
+def _carried_out(pipeline: Pipeline, units: Sequence[Unit], tokenizer: Tokenizer, making: Making) -> Splits:
+    """All passes over the documents, in order; the shards that they become."""
+    pipeline.curate(units)
+    pipeline.check_ids()
+    pipeline.dedup()
+    pipeline.tokenize(tokenizer)
+    return pipeline.write(making, tokenizer)
 
 
 @contextmanager
@@ -199,62 +216,39 @@ def _inputs(root: Path, recipe: Recipe, progress: Progress) -> list[InputFile]:
     return [file for file in files if file not in own]
 
 
-class _Preparation:
-    """One run of prepare: a pipeline in a work folder, then the files that stand beside the shards."""
+def _check_not_empty(pipeline: Pipeline, splits: Splits, files: int) -> None:
+    """Refuse to make a store of nothing; else say what a user should know of the one that is made."""
+    recipe, funnel = pipeline.recipe, pipeline.funnel
+    if not any(splits.values()):
+        empty = f" ({funnel.empty:,} of them are empty)" if funnel.empty else ""
+        unread = f", and {funnel.unreadable:,} could not be read" if funnel.unreadable else ""
+        gone = f"; rules dropped {funnel.dropped:,} documents" if funnel.dropped else ""
+        raise SourceError(f"The {files:,} input files hold no text{empty}{unread}{gone}: there is nothing to write.")
+    for note in (*funnel.notes(files), *funnel.warnings([rule.name for rule in recipe.filters])):
+        pipeline.progress.note(note)
+    if pipeline.split:
+        pipeline.progress.note(pipeline.split.note(recipe.store.val_fraction))
 
-    def __init__(
-        self, making: Making, recipe: Recipe, tokenizer: Tokenizer, progress: Progress, options: RunOptions
-    ) -> None:
-        self._making, self._root, self._recipe, self._tokenizer = making, making.folder.root, recipe, tokenizer
-        self._progress, self._options = progress, options
-        self._work = Path(options.work) if options.work else self._root / WORK
 
-    def run(self, files: list[InputFile], units: Sequence[Unit], engine: Engine) -> Manifest:
-        pipeline = Pipeline(self._recipe, engine, self._work, self._progress, self._options.save_index)
-        pipeline.curate(units)
-        pipeline.check_ids()
-        pipeline.dedup()
-        pipeline.tokenize(self._tokenizer)
-        splits = pipeline.write(self._making, self._tokenizer)
-        pipeline.write_account(self._making, keep_texts=self._options.keep_dropped)
-        self._check_not_empty(pipeline, splits, files)
-        _write_inputs(self._root, files, engine)
-        place_at(self._root / TOKENIZER).write(self._tokenizer.to_json())
-        return self._manifest(pipeline, splits)
-
-    def _check_not_empty(self, pipeline: Pipeline, splits: dict[str, list[ShardEntry]], files: list[InputFile]) -> None:
-        funnel = pipeline.funnel
-        if not any(splits.values()):
-            empty = f" ({funnel.empty:,} of them are empty)" if funnel.empty else ""
-            unread = f", and {funnel.unreadable:,} could not be read" if funnel.unreadable else ""
-            gone = f"; rules dropped {funnel.dropped:,} documents" if funnel.dropped else ""
-            raise SourceError(
-                f"The {len(files):,} input files hold no text{empty}{unread}{gone}: there is nothing to write."
-            )
-        for note in (*funnel.notes(len(files)), *funnel.warnings([rule.name for rule in self._recipe.filters])):
-            self._progress.note(note)
-        if pipeline.split:
-            self._progress.note(pipeline.split.note(self._recipe.store.val_fraction))
-
-    def _manifest(self, pipeline: Pipeline, splits: dict[str, list[ShardEntry]]) -> Manifest:
-        tokenizer = self._tokenizer
-        return Manifest(
-            dtype=tokenizer.dtype.name,
-            eos=tokenizer.eos,
-            vocab_size=tokenizer.vocab_size,
-            tokenizer={"name": Path(tokenizer.name).name, "fingerprint": tokenizer.fingerprint},
-            splits=splits,
-            split=pipeline.split.content if pipeline.split else {},
-            recipe=pipeline.recipe_content,
-            funnel=pipeline.funnel.rows(),
-            versions={
-                "gristmill": version(),
-                "unicode": unicodedata.unidata_version,
-                **(self._recipe.clean.versions() if self._recipe.clean else {}),
-                **tokenizer.versions,
-                **(library_versions() if self._recipe.store.compression == "zstd" else {}),
-            },
-        )
+def _manifest(pipeline: Pipeline, splits: Splits, tokenizer: Tokenizer) -> Manifest:
+    recipe = pipeline.recipe
+    return Manifest(
+        dtype=tokenizer.dtype.name,
+        eos=tokenizer.eos,
+        vocab_size=tokenizer.vocab_size,
+        tokenizer={"name": Path(tokenizer.name).name, "fingerprint": tokenizer.fingerprint},
+        splits=splits,
+        split=pipeline.split.content if pipeline.split else {},
+        recipe=pipeline.recipe_content,
+        funnel=pipeline.funnel.rows(),
+        versions={
+            "gristmill": version(),
+            "unicode": unicodedata.unidata_version,
+            **(recipe.clean.versions() if recipe.clean else {}),
+            **tokenizer.versions,
+            **(library_versions() if recipe.store.compression == "zstd" else {}),
+        },
+    )
 
 
 def _write_inputs(root: Path, files: list[InputFile], engine: Engine) -> None:

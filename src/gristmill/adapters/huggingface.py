@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol
 
 from gristmill.arrow.dataset import ArrowIterableDataset
 from gristmill.arrow.files import ArrowFile, Piece, count_rows
@@ -79,19 +78,6 @@ class ArrowIndex:
         if self.sources != sources:
             return "its source files changed"
         return next(filter(None, (file.difference() for file in self.files)), "")
-
-
-class ArrowBlock(Protocol):
-    """A part of a table of `datasets`; `replays`, where it has some, tell how it was made out of its file."""
-
-    path: str
-    num_rows: int
-
-
-class LoadedDataset(Protocol):
-    """What `datasets.load_dataset` gives."""
-
-    data: ArrowBlock
 
 
 def _refuse_unmapped(options: Mapping[str, object]) -> None:
@@ -165,7 +151,7 @@ def _read_index(path: str, place: Path, sources: str) -> ArrowIndex | None:
 
 def _make_index(arguments: Mapping[str, object], num_proc: int | None, sources: str) -> ArrowIndex:
     """Load by `datasets`, which downloads and converts where it must, and note where the rows lie."""
-    blocks = list(_blocks(_load(arguments, num_proc)))
+    blocks = list(_blocks(arguments, num_proc))
     files = {path: count_rows(path) for path, _, _ in blocks}
     numbers = {path: number for number, path in enumerate(files)}
     return ArrowIndex(
@@ -180,28 +166,22 @@ def _one_split(split: str) -> str:
     return as_text("split", split)
 
 
-def _load(arguments: Mapping[str, object], num_proc: int | None) -> LoadedDataset:
+def _blocks(arguments: Mapping[str, object], num_proc: int | None) -> Iterator[tuple[str, int, int]]:
+    """(file, first row, rows) of each block of a data set's table; a split like train[:10%] has parts of files."""
     with extra("hf", "The first load of a data set"):
         from datasets import load_dataset
     try:
-        loaded: LoadedDataset = load_dataset(**arguments, num_proc=num_proc)
+        table = load_dataset(**arguments, num_proc=num_proc).data
     except (OSError, ValueError, StopIteration) as error:
         raise ConfigError(
             f"datasets cannot load {arguments['path']} ({error or 'it finds no rows'}): correct the call, or, where "
             "its own cache is damaged, say download_mode='reuse_cache_if_exists'."
         ) from error
-    return loaded
-
-
-def _blocks(dataset: LoadedDataset) -> Iterator[tuple[str, int, int]]:
-    """(file, first row, rows) of each block of a data set's table; a split like train[:10%] has parts of files."""
-    table = dataset.data
-    blocks: list[list[ArrowBlock]] = getattr(table, "blocks", [[table]])
-    for block, *beside in blocks:
+    for block, *beside in getattr(table, "blocks", [[table]]):
         # How `datasets` made the block out of its file: (method, arguments, keywords) of Arrow's Table, in turn.
         made_by = getattr(block, "replays", None)
         if beside or made_by is None or not {name for name, _, _ in made_by} <= {"slice", "replace_schema_metadata"}:
             raise ConfigError(
                 "The rows are not as they lie in Arrow files: save_to_disk what `datasets` gives and load that."
             )
-        yield block.path, sum(arguments[0] for name, arguments, _ in made_by if name == "slice"), block.num_rows
+        yield block.path, sum(values[0] for name, values, _ in made_by if name == "slice"), block.num_rows

@@ -72,10 +72,7 @@ def _rank_in_mesh(mesh: DeviceMesh) -> tuple[int, int]:
     place = mesh.get_coordinate()
     if place is None:
         raise ConfigError(f"Rank {distributed.get_rank()} is not in the mesh that was given: give the one it is in.")
-    rank = 0
-    for dimension, index in enumerate(place):
-        rank = rank * mesh.size(dimension) + index
-    return rank, mesh.size()
+    return int(np.ravel_multi_index(place, mesh.shape)), mesh.size()
 
 
 def _resolve_rank(rank: int | None, world_size: int | None, mesh: DeviceMesh | None) -> tuple[int, int]:

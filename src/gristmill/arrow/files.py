@@ -9,18 +9,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import SourceError
 from gristmill.core.hashing import derive_key
 from gristmill.order.permute import permute
 from gristmill.places.door import place_at
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Row = dict[str, Any]
 # Arrow's mark for the end of a stream: without it rows may be missing, which no reader would notice.
@@ -57,8 +55,6 @@ def count_rows(path: str) -> ArrowFile:
 
 def _mapped_batches(path: str) -> list[pa.RecordBatch]:
     """The record batches as views of the file's memory map, which lives as long as one of them does."""
-    import pyarrow as pa
-
     try:
         with place_at(path).arrow() as source, pa.ipc.open_stream(source) as reader:
             _read_names(reader.schema)
@@ -96,8 +92,6 @@ class MappedFile:
 
     def _batch(self, number: int) -> pa.RecordBatch:
         """A record batch, checked in full before its first row is looked at: a damaged one may point anywhere."""
-        import pyarrow as pa
-
         batch = self._batches[number]
         if number not in self._checked:
             try:
@@ -181,8 +175,6 @@ def numpy_rows(batch: pa.RecordBatch) -> list[Row]:
 
 
 def _numpy_values(column: pa.Array) -> Sequence[object]:
-    import pyarrow as pa
-
     kind = column.type
     if _is_number(kind) and not column.null_count:
         return list(column.to_numpy())
@@ -195,6 +187,4 @@ def _numpy_values(column: pa.Array) -> Sequence[object]:
 
 
 def _is_number(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))

@@ -62,12 +62,16 @@ def added_token(content: str, id: int) -> Json:
     return {"id": id, "content": content, **flags}
 
 
+def byte_level(use_regex: bool) -> Json:
+    """The step that spells bytes as letters, as pre-tokenizer or decoder; GPT-2's pattern is its own regex."""
+    return {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": use_regex}
+
+
 def bpe_json(vocab: dict[str, int], merges: list[list[str]], specials: dict[str, int], pre_tokenizer: Json) -> str:
     """The `tokenizer.json` of a byte-level BPE.
 
     The special tokens stand in the vocabulary too: only so does the tokenizers library keep ids with gaps.
     """
-    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
     model = {"type": "BPE", "vocab": {**vocab, **specials}, "merges": merges}
     content = {
         "version": "1.0",
@@ -77,7 +81,7 @@ def bpe_json(vocab: dict[str, int], merges: list[list[str]], specials: dict[str,
         "normalizer": None,
         "pre_tokenizer": pre_tokenizer,
         "post_processor": None,
-        "decoder": byte_level,
+        "decoder": byte_level(use_regex=True),
         "model": model,
     }
     return json.dumps(content, ensure_ascii=False)

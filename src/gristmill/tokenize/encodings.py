@@ -16,7 +16,7 @@ from pathlib import Path
 
 from gristmill.core.errors import ConfigError
 from gristmill.places.door import place_at
-from gristmill.tokenize.definition import ENDOFTEXT, Definition, Json, bpe_json, byte_letters
+from gristmill.tokenize.definition import ENDOFTEXT, Definition, Json, bpe_json, byte_letters, byte_level
 
 _CONTRACTIONS = r"'s|'t|'re|'ve|'m|'ll|'d"
 _GPT2 = rf"{_CONTRACTIONS}| ?\p{{L}}+| ?\p{{N}}+| ?[^\s\p{{L}}\p{{N}}]+|\s+(?!\S)|\s+"
@@ -107,20 +107,16 @@ def _gpt2_definition(name: str) -> Definition:
 
 def _byte_definition() -> Definition:
     vocab = {letter: byte for byte, letter in enumerate(byte_letters())}
-    content = bpe_json(vocab, [], {ENDOFTEXT: 256}, _byte_level(use_regex=False))
+    content = bpe_json(vocab, [], {ENDOFTEXT: 256}, byte_level(use_regex=False))
     return Definition("byte", content, 256, "byte")
-
-
-def _byte_level(use_regex: bool) -> Json:
-    return {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": use_regex}
 
 
 def _pre_tokenizer(pattern: str) -> Json:
     """GPT-2's pattern is ByteLevel's own; any other is a Split before it."""
     if pattern == _GPT2:
-        return _byte_level(use_regex=True)
+        return byte_level(use_regex=True)
     split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
-    return {"type": "Sequence", "pretokenizers": [split, _byte_level(use_regex=False)]}
+    return {"type": "Sequence", "pretokenizers": [split, byte_level(use_regex=False)]}
 
 
 # Where ranks come from.
@@ -128,7 +124,7 @@ def _pre_tokenizer(pattern: str) -> Json:
 
 def _fetched_ranks(name: str) -> dict[bytes, int]:
     try:
-        from tiktoken_ext.openai_public import ENCODING_CONSTRUCTORS
+        from tiktoken_ext.openai_public import ENCODING_CONSTRUCTORS  # for the names that have to be fetched
 
         ranks: dict[bytes, int] = ENCODING_CONSTRUCTORS[name]()["mergeable_ranks"]
     except (OSError, ValueError) as error:

@@ -24,8 +24,6 @@ EOS_NAMES = (
     "<EOT>",
     "<\uff5cend\u2581of\u2581sentence\uff5c>",
 )
-
-
 _LARGEST = 1 << 30
 
 
@@ -51,7 +49,7 @@ def hub_definition(name: str, eos: int | str | None) -> Definition:
 
 
 def _hub_file(repository: str, file: str) -> Path | None:
-    from huggingface_hub import hf_hub_download
+    from huggingface_hub import hf_hub_download  # needed for names on the hub alone
     from huggingface_hub.errors import EntryNotFoundError, HFValidationError
 
     for cached_only in (True, False):
@@ -82,7 +80,7 @@ def _text(file: Path) -> str:
 
 def _checked_content(definition: Definition, file: Path) -> Json:
     """The content, once the tokenizers library has accepted it, ids and all."""
-    from tokenizers import Tokenizer
+    from tokenizers import Tokenizer  # not for tokenizers that have a name
 
     with library_errors(f"{file} is not a tokenizer.json that the tokenizers library reads"):
         theirs = Tokenizer.from_str(definition.json)

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from gristmill.core.errors import ConfigError, SourceError, did_you_mean
 from gristmill.core.values import check_kinds
 from gristmill.places.door import place_at
+from gristmill.store.format import dtype_for
 from gristmill.tokenize.backends import (
     Encoder,
     Ids,
@@ -121,7 +122,7 @@ class Tokenizer:
     @property
     def dtype(self) -> np.dtype[np.generic]:
         """uint16 up to 65,536 ids, else uint32."""
-        return np.dtype(np.uint16 if self.vocab_size <= 1 << 16 else np.uint32)
+        return np.dtype(dtype_for(self.vocab_size))
 
     def encode_batch(self, texts: TextColumn) -> tuple[Ids, Offsets]:
         """All ids end to end, and int64 offsets: document i is `ids[offsets[i]:offsets[i + 1]]`.
@@ -140,7 +141,7 @@ class Tokenizer:
     def decode(self, ids: Sequence[int] | npt.NDArray[Any]) -> str:
         """The text of these ids, by the `tokenizer.json` that a store keeps; special tokens are spelt out."""
         if self._decoder is None:
-            from tokenizers import Tokenizer as Decoder
+            from tokenizers import Tokenizer as Decoder  # encoding may not need it
 
             self._decoder = Decoder.from_str(self._definition.json)
         text: str = self._decoder.decode(np.asarray(ids).tolist(), skip_special_tokens=False)
