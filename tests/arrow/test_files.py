@@ -17,7 +17,6 @@ from gristmill.arrow.files import (
     Piece,
     count_rows,
     numpy_rows,
-    python_rows,
     shard_pieces,
     shuffle_pieces,
 )
@@ -64,7 +63,7 @@ def test_any_rows_in_any_order(tmp_path_factory: pytest.TempPathFactory, rows: l
         with pa.ipc.new_stream(place, table.schema) as stream:
             stream.write_table(table, max_chunksize=30)
     taken = MappedFile(count_rows(str(place))).take(np.array(rows))
-    assert [row["id"] for batch in taken for row in python_rows(batch)] == rows
+    assert [row["id"] for batch in taken for row in batch.to_pylist()] == rows
 
 
 def test_neighbours_are_taken_together(path: str) -> None:
@@ -101,7 +100,7 @@ def test_a_file_that_changed_is_not_opened(path: str) -> None:
 
 def test_numpy_rows_are_those_of_python(path: str) -> None:
     for batch in MappedFile(count_rows(path)).take(np.array([5, 6, 7, 31, 99, 0])):
-        for ours, theirs in zip(numpy_rows(batch), python_rows(batch), strict=True):
+        for ours, theirs in zip(numpy_rows(batch), batch.to_pylist(), strict=True):
             assert ours["id"] == theirs["id"] and ours["tokens"].tolist() == theirs["tokens"]
 
 

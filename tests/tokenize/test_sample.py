@@ -15,7 +15,7 @@ def encoded(*rows: list[int]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_equal_ids_pass() -> None:
-    require_equal(["a", "b"], encoded([1], [2, 3]), encoded([1], [2, 3]), "Two")
+    require_equal(["a", "b"], encoded([1], [2, 3]), encoded([1], [2, 3]), "Two", "try another")
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_equal_ids_pass() -> None:
 )  # fmt: skip
 def test_the_first_difference_is_named_with_its_text(theirs: list[int], said: str) -> None:
     with pytest.raises(ConfigError, match=f"Two differ on the start-up sample: {said}"):
-        require_equal(["a", "b"], encoded([1], [2, 3]), encoded([1], theirs), "Two")
+        require_equal(["a", "b"], encoded([1], [2, 3]), encoded([1], theirs), "Two", "try another")
 
 
 def test_a_text_that_does_not_come_back_is_named() -> None:

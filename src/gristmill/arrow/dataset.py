@@ -10,7 +10,9 @@ import copy
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypedDict, cast
+from typing import TypedDict, cast
+
+import pyarrow as pa
 
 from gristmill.arrow.files import (
     ArrowFile,
@@ -18,7 +20,6 @@ from gristmill.arrow.files import (
     Piece,
     Row,
     numpy_rows,
-    python_rows,
     shard_pieces,
     shuffle_pieces,
 )
@@ -30,7 +31,9 @@ from gristmill.core.html import counted
 STATE_VERSION = 1
 # Rows turned into Python objects at once: few enough for a quick first row, enough to hide the cost of a slice.
 _ROWS_AT_ONCE = 256
-_FORMATS = {"python": python_rows, "numpy": numpy_rows}
+_FORMATS: Mapping[str, Callable[[pa.RecordBatch], list[Row]]] = {
+    "python": pa.RecordBatch.to_pylist, "numpy": numpy_rows
+}  # fmt: skip
 Position = tuple[int, int, int]
 
 
@@ -46,18 +49,9 @@ class ArrowState(TypedDict):
     given: int
 
 
-class Transform(Protocol):
-    """What is done to rows on their way: `at_once` of them are seen together, 1 if each stands alone."""
-
-    @property
-    def at_once(self) -> int: ...
-
-    def __call__(self, rows: list[Row]) -> list[Row]: ...
-
-
 @dataclass(frozen=True)
 class Filter:
-    """Leaves out the rows for which the function says no."""
+    """Leaves out the rows for which the function says no; of these `at_once` are seen together, here each alone."""
 
     function: Callable[[Row], object]
     at_once: int = 1
@@ -117,7 +111,7 @@ class ArrowIterableDataset:
     def __init__(self, files: Sequence[ArrowFile], pieces: Sequence[Piece]) -> None:
         self._files, self._pieces = tuple(files), tuple(pieces)
         self._order: tuple[str, ...] = ()
-        self._steps: tuple[Transform, ...] = ()
+        self._steps: tuple[Filter | Map, ...] = ()
         self._format = "python"
         self._identity = fingerprint([[[file.size, file.rows] for file in files], [vars(piece) for piece in pieces]])
         self._restart()

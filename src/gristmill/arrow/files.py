@@ -160,12 +160,6 @@ def _between(pieces: Iterable[Piece], low: int, high: int) -> Iterator[Piece]:
             yield piece.part(first - begin, last - first)
 
 
-def python_rows(batch: pa.RecordBatch) -> list[Row]:
-    """Rows of Python's own values."""
-    rows: list[Row] = batch.to_pylist()
-    return rows
-
-
 def numpy_rows(batch: pa.RecordBatch) -> list[Row]:
     """Rows in which numbers and lists of numbers without nulls are read-only views of the file."""
     names = batch.schema.names

@@ -53,8 +53,8 @@ def digest(ids: Ids, offsets: Offsets) -> int:
     return hash64(ids.astype("<u4").tobytes() + offsets.astype("<i8").tobytes())
 
 
-def require_equal(texts: list[str], got: tuple[Ids, Offsets], want: tuple[Ids, Offsets], who: str) -> None:
-    """ConfigError with the first text, and the first token in it, on which two backends differ."""
+def require_equal(texts: list[str], got: tuple[Ids, Offsets], want: tuple[Ids, Offsets], who: str, then: str) -> None:
+    """ConfigError with the first text, and the first token in it, on which two backends differ; `then` is the help."""
     for row, text in enumerate(texts):
         ours, theirs = _row(got, row), _row(want, row)
         if ours != theirs:
@@ -62,7 +62,7 @@ def require_equal(texts: list[str], got: tuple[Ids, Offsets], want: tuple[Ids, O
             at = min(len(ours), len(theirs)) if at is None else at
             raise ConfigError(
                 f"{who} differ on the start-up sample: token {at} of {text[:60]!r} is "
-                f"{_token(ours, at)} against {_token(theirs, at)}"
+                f"{_token(ours, at)} against {_token(theirs, at)}; {then}"
             )
 
 

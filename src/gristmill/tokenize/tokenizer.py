@@ -164,10 +164,7 @@ class Tokenizer:
         if self.backend != reference:
             want = build_encoder(self._definition, reference).encode(flat_texts(texts))
             who = f"tokenizer {self.name}: {self.backend} {self.versions[self.backend]} and {reference}"
-            try:
-                require_equal(texts, got, want, who)
-            except ConfigError as error:
-                raise ConfigError(f"{error}; load it with backend={reference!r}") from None
+            require_equal(texts, got, want, who, f"load it with backend={reference!r}")
         if is_lossless(content):
             ids, offsets = got
             for row, text in enumerate(texts):

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from _tables import arrow_files as seeds
 
-from gristmill.arrow.files import MappedFile, count_rows, numpy_rows, python_rows
+from gristmill.arrow.files import MappedFile, count_rows, numpy_rows
 
 __all__ = ["attempt", "seeds"]
 CASES = (500, 20_000)
@@ -21,6 +21,6 @@ def attempt(data: bytes, folder: Path) -> None:
     some = np.unique(np.linspace(0, max(file.rows - 1, 0), 30).astype(np.int64))
     if not file.rows:
         return
-    rows = [row for batch in mapped.take(some) for row in python_rows(batch)]
+    rows = [row for batch in mapped.take(some) for row in batch.to_pylist()]
     again = [row for batch in mapped.take(some) for row in numpy_rows(batch)]
     assert len(rows) == len(again) == len(some)
