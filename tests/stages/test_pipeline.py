@@ -13,10 +13,10 @@ import pytest
 from gristmill.core.errors import SourceError
 from gristmill.engine.base import P, R, part_of
 from gristmill.engine.inline import InlineEngine
+from gristmill.places.local import Local
 from gristmill.sources.units import Unit
 from gristmill.stages.pipeline import _numbers
 from gristmill.stages.relation import UNITS_A_SOURCE
-from gristmill.store import sums
 
 
 class Watched(InlineEngine):
@@ -54,14 +54,14 @@ def test_the_driver_reads_nothing_that_grows_with_the_corpus(
     def noting(function: Callable[..., Any]) -> Callable[..., Any]:
         def noted(path: Any, *arguments: Any, **options: Any) -> Any:
             if not engine.at_work:
-                opened.append(Path(path).relative_to(tmp_path / "store").as_posix())
+                opened.append(Path(getattr(path, "path", path)).relative_to(tmp_path / "store").as_posix())
             return function(path, *arguments, **options)
 
         return noted
 
     for name in ("ParquetFile", "read_table", "read_metadata"):
         monkeypatch.setattr(pq, name, noting(getattr(pq, name)))
-    monkeypatch.setattr(sums, "file_checksum", noting(sums.file_checksum))
+    monkeypatch.setattr(Local, "checksum", noting(Local.checksum))
     store = run("store", engine=engine)
     engine.close()
     assert {name.split("/")[1] if name.startswith(".work") else name for name in opened} == {

@@ -13,10 +13,14 @@ import shutil
 from collections.abc import Iterable, Iterator
 from typing import IO, TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
+import xxhash
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from gristmill.core.arrays import Bytes
+
+_PART = 1 << 22
 
 
 def read_at(file: IO[bytes], start: int, size: int) -> bytes:
@@ -102,6 +106,14 @@ class Place(Protocol):
         for path, wanted in itertools.groupby(ranges, lambda each: each.path):
             with cls(path).open(buffered=False) as file:
                 yield from (read_at(file, start, size) for _, start, size in wanted)
+
+    def checksum(self) -> str:
+        """xxh3-128 of all bytes."""
+        state = xxhash.xxh3_128()
+        with self.open() as file:
+            while part := file.read(_PART):
+                state.update(part)
+        return str(state.hexdigest())
 
     def map(self) -> tuple[int, int]:
         """All bytes at an address in memory, and how many; whoever asks gives them back with `memory.unmap`."""

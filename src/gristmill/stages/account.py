@@ -18,7 +18,6 @@ from gristmill.places.door import place_at
 from gristmill.stages.relation import Relation
 from gristmill.stages.tables import batches_of
 from gristmill.stages.work import Facts, UnitJob
-from gristmill.store.sums import sums_of
 
 DROPPED = "dropped.parquet"
 EVIDENCE = "duplicates.parquet"
@@ -62,11 +61,11 @@ class AccountJob(UnitJob):
         raise NotImplementedError
 
     def __call__(self) -> Facts:
-        schema = self.schema
-        with place_at(self.outputs[0]).writing() as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        schema, place = self.schema, place_at(self.outputs[0])
+        with place.writing() as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
             for batch in self.batches():
                 writer.write_batch(batch.select(schema.names).cast(schema))
-        return {"sums": sums_of(self.root, [self.name])}
+        return {"sums": {self.name: (place.size(), place.checksum())}}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,10 +18,8 @@ from gristmill.core.texts import runs
 from gristmill.stages.relation import Relation
 from gristmill.stages.tokens import field_name
 from gristmill.stages.work import Facts, UnitJob
-from gristmill.store.format import DOCS_SUFFIX, beside
 from gristmill.store.manifest import SPLITS
 from gristmill.store.seekable import library_versions
-from gristmill.store.sums import sums_of
 from gristmill.store.writer import shard_cuts, shard_name, write_shard
 
 # Tokens gathered at a time: 64 MiB at most, of whole documents.
@@ -153,8 +151,8 @@ class ShardJob:
         return ["shard-2", self.split, self.number, rows, self.upstream, self.dtype, self.eos, packed]
 
     def __call__(self) -> Facts:
-        entry = write_shard(self.root, self.name, self.dtype, self._documents())
-        return {"entry": vars(entry), "sums": sums_of(self.root, [beside(self.name, DOCS_SUFFIX)])}
+        entry, sums = write_shard(self.root, self.name, self.dtype, self._documents())
+        return {"entry": vars(entry), "sums": sums}
 
     def _documents(self) -> Iterator[tuple[npt.NDArray[Any], Ints, pa.Table]]:
         """Tokens end to end, lengths and rows of the shard's documents, some at a time."""

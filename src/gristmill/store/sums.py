@@ -11,8 +11,6 @@ import json
 import os
 from collections.abc import Iterable
 
-import xxhash
-
 from gristmill.core.arguments import PathLike
 from gristmill.core.errors import StoreError
 from gristmill.core.seal import is_sealed, sealed
@@ -23,21 +21,11 @@ SUMS = "sums.json"
 LISTED = ("tokenizer.json", "inputs.parquet", "dropped.parquet", "duplicates.parquet", "funnel.json")
 Listing = dict[str, tuple[int, str]]
 _VERSION = 1
-_PART = 1 << 22
-
-
-def file_checksum(path: PathLike) -> str:
-    """xxh3-128 of a whole file."""
-    state = xxhash.xxh3_128()
-    with place_at(path).open() as file:
-        while part := file.read(_PART):
-            state.update(part)
-    return str(state.hexdigest())
 
 
 def sums_of(root: Address, names: Iterable[str]) -> Listing:
     """Size and checksum of files, by their names relative to the root."""
-    return {name: (place_at(root / name).size(), file_checksum(root / name)) for name in names}
+    return {name: ((place := place_at(root / name)).size(), place.checksum()) for name in names}
 
 
 def write_sums(root: Address, names: Iterable[str], known: Listing | None = None) -> None:
@@ -68,7 +56,7 @@ def check_listed(path: PathLike, name: str, listing: Listing) -> None:
         return
     size, checksum = listing[name]
     try:
-        same = place_at(path).size() == size and file_checksum(path) == checksum
+        same = (place := place_at(path)).size() == size and place.checksum() == checksum
     except OSError as error:
         raise StoreError(f"{path} cannot be read ({error.strerror}): bring it back.") from error
     if not same:

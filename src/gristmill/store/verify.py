@@ -32,7 +32,7 @@ from gristmill.store.format import (
 from gristmill.store.index import PackFile
 from gristmill.store.manifest import MANIFEST, SPLITS, Manifest, ShardEntry, find_store, load_manifest
 from gristmill.store.reader import Store, StoreFacts
-from gristmill.store.sums import LISTED, SUMS, Listing, check_listed, file_checksum, read_sums
+from gristmill.store.sums import LISTED, SUMS, Listing, check_listed, read_sums
 from gristmill.store.writer import checksum, rows_checksum
 
 # A whole number of 1 MiB blocks for every dtype: 32 MiB of uint16.
@@ -170,7 +170,7 @@ def _shard_faults(root: Address, entry: ShardEntry, manifest: Manifest, listing:
     """All that is wrong with one shard; a file that cannot be read stops the checks that need it."""
     path = str(root / entry.path)
     try:
-        if entry.compressed_checksum and file_checksum(path) != entry.compressed_checksum:
+        if entry.compressed_checksum and place_at(path).checksum() != entry.compressed_checksum:
             raise StoreError("its checksum differs from the manifest")
         scan = _scan(root, entry, manifest)
         faults = _token_faults(path, entry, manifest, scan)

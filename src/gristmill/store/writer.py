@@ -35,6 +35,7 @@ from gristmill.store.format import (
     write_idx,
 )
 from gristmill.store.manifest import ShardEntry
+from gristmill.store.sums import Listing, sums_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -113,13 +114,13 @@ def shard_name(split: str, number: int, compression: str) -> str:
 
 def write_shard(
     root: Path, name: str, dtype: str, parts: Iterable[tuple[npt.NDArray[Any], Ints, pa.Table]]
-) -> ShardEntry:
-    """One shard of all `parts`: tokens end to end, lengths and rows of some documents each."""
+) -> tuple[ShardEntry, Listing]:
+    """A shard of all `parts`: tokens end to end, lengths and rows of documents each; and its part of `sums.json`."""
     writer = ShardWriter(root, name, check_dtype(dtype))
     try:
         for part in parts:
             writer.add(*part)
-        return writer.finish()
+        return writer.finish(), sums_of(root, [beside(name, DOCS_SUFFIX)])
     finally:
         writer.abandon()
 
