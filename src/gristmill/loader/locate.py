@@ -72,5 +72,5 @@ def _spans(table: ShardTable, documents: Ints) -> tuple[Ints, Ints]:
 
     spans = np.empty((len(documents), 2), dtype=np.int64)
     with table.documents.leased(table.documents.shards_of(documents)) as shards:
-        document_spans(*shards, documents, spans)
+        document_spans(shards, documents, spans)
     return np.ascontiguousarray(spans[:, 0]), np.ascontiguousarray(spans[:, 1])

@@ -57,8 +57,9 @@ def _widen(address: int, itemsize: int, count: int, out: Any) -> None:
 
 
 @compiled
-def copy_tokens(starts: Any, addresses: Any, headers: Any, itemsizes: Any, position: int, out: Any) -> None:
+def copy_tokens(shards: Any, position: int, out: Any) -> None:
     """Fill `out` with the tokens from `position` on, across shards where it must."""
+    starts, addresses, headers, itemsizes = shards
     shard = _last_at_most(starts, position)
     done = 0
     while done < out.size:
@@ -72,8 +73,9 @@ def copy_tokens(starts: Any, addresses: Any, headers: Any, itemsizes: Any, posit
 
 
 @compiled
-def _prefetch_tokens(starts: Any, addresses: Any, headers: Any, itemsizes: Any, position: int) -> None:
+def _prefetch_tokens(shards: Any, position: int) -> None:
     """Ask for the first KiB of the next piece, which may lie anywhere: a fifth of the time of packed batches."""
+    starts, addresses, headers, itemsizes = shards
     shard = _last_at_most(starts, position)
     address = addresses[shard] + headers[shard] + (position - starts[shard]) * itemsizes[shard]
     for line in range(16):
@@ -81,86 +83,46 @@ def _prefetch_tokens(starts: Any, addresses: Any, headers: Any, itemsizes: Any, 
 
 
 @compiled
-def _document_start(address: int, pointers_at: int, marks_at: int, itemsize: int, tokens: int, document: int) -> Any:
-    """Where document `document` of a shard of `tokens` tokens begins, in tokens of the shard."""
-    sequence = document
-    if marks_at:
-        sequence = int64_at(address + marks_at + 8 * document)
-        if sequence >= (marks_at - pointers_at) // 8:  # an empty document after the last sequence
-            return tokens
-    return int64_at(address + pointers_at + 8 * sequence) // itemsize
+def _document_start(table: Any, shard: int, document: int) -> Any:
+    """Where document `document` of a shard begins, in tokens of the shard; the one after the last begins at its end."""
+    starts, itemsizes, doc_starts, addresses, pointers_at, marks_at = table
+    if document >= doc_starts[shard + 1] - doc_starts[shard]:
+        return starts[shard + 1] - starts[shard]
+    address, pointers, marks, sequence = addresses[shard], pointers_at[shard], marks_at[shard], document
+    if marks:
+        sequence = int64_at(address + marks + 8 * document)
+        if sequence >= (marks - pointers) // 8:  # an empty document after the last sequence
+            return starts[shard + 1] - starts[shard]
+    return int64_at(address + pointers + 8 * sequence) // itemsizes[shard]
 
 
 _INTS, _TABLE = types.int64[::1], types.int64[:, ::1]
+_SHARDS, _DOCUMENTS = types.UniTuple(_INTS, 4), types.UniTuple(_INTS, 6)
 _MAPPED, _MAPPED_SHORT = (types.Array(kind, 1, "C", readonly=True) for kind in (types.int64, types.uint32))
 
 
-@entry(types.void(*[_INTS] * 7, _TABLE))
-def document_spans(
-    starts: Any,
-    itemsizes: Any,
-    doc_starts: Any,
-    addresses: Any,
-    pointers_at: Any,
-    marks_at: Any,
-    documents: Any,
-    spans: Any,
-) -> None:
+@entry(types.void(_DOCUMENTS, _INTS, _TABLE))
+def document_spans(table: Any, documents: Any, spans: Any) -> None:
     """spans[i] = the positions [first, end) of document documents[i]."""
+    starts, doc_starts = table[0], table[2]
     for i in range(documents.size):
         shard = _last_at_most(doc_starts, documents[i])
-        base, local = starts[shard], documents[i] - doc_starts[shard]
-        address, pointers, marks = addresses[shard], pointers_at[shard], marks_at[shard]
-        itemsize, tokens = itemsizes[shard], starts[shard + 1] - base
-        spans[i, 0] = base + _document_start(address, pointers, marks, itemsize, tokens, local)
-        if documents[i] + 1 < doc_starts[shard + 1]:
-            spans[i, 1] = base + _document_start(address, pointers, marks, itemsize, tokens, local + 1)
-        else:
-            spans[i, 1] = starts[shard + 1]
+        local = documents[i] - doc_starts[shard]
+        spans[i, 0] = starts[shard] + _document_start(table, shard, local)
+        spans[i, 1] = starts[shard] + _document_start(table, shard, local + 1)
 
 
 @compiled
-def document_at(
-    starts: Any,
-    itemsizes: Any,
-    doc_starts: Any,
-    addresses: Any,
-    pointers_at: Any,
-    marks_at: Any,
-    shard: int,
-    inside: int,
-) -> Any:
+def document_at(table: Any, shard: int, inside: int) -> Any:
     """The document of a shard (counted there) that holds its token `inside`, by bisection of the index."""
-    low, high = 0, doc_starts[shard + 1] - doc_starts[shard]
-    address, pointers, marks = addresses[shard], pointers_at[shard], marks_at[shard]
-    itemsize, tokens = itemsizes[shard], starts[shard + 1] - starts[shard]
+    low, high = 0, table[2][shard + 1] - table[2][shard]
     while high - low > 1:
         middle = (low + high) // 2
-        start = _document_start(address, pointers, marks, itemsize, tokens, middle)
-        if start <= inside:
+        if _document_start(table, shard, middle) <= inside:
             low = middle
         else:
             high = middle
     return low
-
-
-@compiled
-def _next_end(
-    starts: Any,
-    itemsizes: Any,
-    doc_starts: Any,
-    addresses: Any,
-    pointers_at: Any,
-    marks_at: Any,
-    shard: int,
-    document: int,
-) -> Any:
-    """Where document `document` of a shard ends, as a position."""
-    if document + 1 >= doc_starts[shard + 1] - doc_starts[shard]:
-        return starts[shard + 1]
-    address, pointers, marks = addresses[shard], pointers_at[shard], marks_at[shard]
-    tokens = starts[shard + 1] - starts[shard]
-    return starts[shard] + _document_start(address, pointers, marks, itemsizes[shard], tokens, document + 1)
 
 
 @compiled
@@ -174,18 +136,14 @@ def _piece_bounds(edges: Any, columns: Any, lengths: Any, row: int, bounds: Any)
 
 
 @compiled
-def _stream_bounds(
-    starts: Any, itemsizes: Any, doc_starts: Any, addresses: Any, pointers_at: Any, marks_at: Any,
-    position: int, length: int, bounds: Any,
-) -> Any:  # fmt: skip
+def _stream_bounds(table: Any, position: int, length: int, bounds: Any) -> Any:
     """Where documents end inside a stretch of the stream, its own end included. Returns how many bounds there are."""
+    starts, doc_starts = table[0], table[2]
     shard = _last_at_most(starts, position)
-    document = document_at(
-        starts, itemsizes, doc_starts, addresses, pointers_at, marks_at, shard, position - starts[shard]
-    )
+    document = document_at(table, shard, position - starts[shard])
     at, end, count = position, position + length, 0
     while at < end:
-        after = _next_end(starts, itemsizes, doc_starts, addresses, pointers_at, marks_at, shard, document)
+        after = starts[shard] + _document_start(table, shard, document + 1)
         if after > at:
             at = min(after, end)
             bounds[count] = at - position
@@ -254,11 +212,9 @@ def _fill_labels(shards: Any, position: int, follows: bool, inputs: Any, labels:
     _copy(inputs[1:], labels[:last])
     labels[last] = -100
     if follows:
-        starts, addresses, headers, itemsizes = shards
-        copy_tokens(starts, addresses, headers, itemsizes, position + labels.size, labels[last:])
+        copy_tokens(shards, position + labels.size, labels[last:])
 
 
-_SHARDS, _DOCUMENTS = types.UniTuple(_INTS, 4), types.UniTuple(_INTS, 6)
 _SHORT_TABLE, _MASK_TABLE = types.int32[:, ::1], types.boolean[:, ::1]
 
 
@@ -280,8 +236,6 @@ def assemble(
     by_piece: each piece is a document, whose first token is no target; else documents are looked up in the index.
     merged[r]: how many documents cu_seqlens had no room for.
     """
-    starts, addresses, headers, itemsizes = shards
-    doc_shards, doc_itemsizes, doc_starts, doc_addresses, pointers_at, marks_at = documents
     seq_len = input_ids.shape[1]
     with_labels, with_mask, with_bounds = labels.size > 0, loss_mask.size > 0, cu_seqlens.size > 0
     with_documents, with_positions = doc_ids.size > 0, position_ids.size > 0
@@ -292,8 +246,8 @@ def assemble(
         for i in range(edges[row], edges[row + 1]):
             first, filled = columns[i], columns[i] + lengths[i]
             if i + 1 < edges[edges.size - 1]:
-                _prefetch_tokens(starts, addresses, headers, itemsizes, positions[i + 1])
-            copy_tokens(starts, addresses, headers, itemsizes, positions[i], inputs[first:filled])
+                _prefetch_tokens(shards, positions[i + 1])
+            copy_tokens(shards, positions[i], inputs[first:filled])
             if with_labels:
                 _fill_labels(shards, positions[i], follows[i], inputs[first:filled], labels[row, first:filled])
             if with_mask:
@@ -310,10 +264,7 @@ def assemble(
             if by_piece:
                 count = _piece_bounds(edges, columns, lengths, row, bounds)
             elif filled:
-                count = _stream_bounds(
-                    doc_shards, doc_itemsizes, doc_starts, doc_addresses, pointers_at, marks_at,
-                    positions[edges[row]], lengths[edges[row]], bounds,
-                )  # fmt: skip
+                count = _stream_bounds(documents, positions[edges[row]], lengths[edges[row]], bounds)
             ordinals = doc_ids[row] if with_documents else nothing
             _fill_documents(bounds, count, ordinals, position_ids[row] if with_positions else nothing)
             if with_bounds:
