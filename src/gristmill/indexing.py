@@ -10,7 +10,7 @@ from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError
 from gristmill.core.progress import Progress, Shown, shown
 from gristmill.places.door import as_path, place_at
-from gristmill.store.boundaries import write_scanned_idx
+from gristmill.store.idx import write_scanned_idx
 from gristmill.store.index import (
     PackHeader,
     index_path,

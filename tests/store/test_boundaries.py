@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from gristmill.core.errors import ConfigError
 from gristmill.store import boundaries
-from gristmill.store.boundaries import scanned_lengths, write_scanned_idx
 from gristmill.store.format import write_idx
+from gristmill.store.idx import scanned_lengths, write_scanned_idx
 from gristmill.store.opening import open_store
 
 tokens_with_eos = st.lists(st.integers(0, 3), min_size=1, max_size=60)

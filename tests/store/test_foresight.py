@@ -17,7 +17,7 @@ def table(tmp_path):
 def announced(table, monkeypatch):
     """How many pieces the kernel is told of, of one in every 500 tokens."""
     told = []
-    monkeypatch.setattr("gristmill.store.foresight.advise", lambda address, size, advice: told.append((address, size)))
+    monkeypatch.setattr("gristmill.store.table.advise", lambda address, size, advice: told.append((address, size)))
     positions = np.arange(0, int(table.starts[-1]) - 100, 500)
     lengths = np.full_like(positions, 100)
     table.announce(table.shards_of(positions, lengths), positions, lengths)

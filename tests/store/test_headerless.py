@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gristmill as gm
-from gristmill.store.headerless import find_dtype
+from gristmill.store.opening import find_dtype
 from gristmill.tokenize.tokenizer import load_tokenizer
 
 TEXT = "\n".join(pydoc_data.topics.topics.values())

@@ -15,7 +15,7 @@ from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.places.address import Address
 from gristmill.places.door import address_of, place_at
-from gristmill.store.boundaries import scanned_lengths
+from gristmill.store.idx import scanned_lengths
 from gristmill.store.opening import open_store
 from gristmill.store.reader import Store
 from gristmill.store.table import offsets

@@ -1,21 +1,30 @@
-"""One `.idx` file: checked once when it is mapped, so that what reads it afterwards need not doubt an entry."""
+"""One `.idx` file: checked once when it is mapped, so that what reads it afterwards need not doubt an entry.
+
+Where only a token marks documents, they are scanned for EOS, and kept as such a file.
+"""
 
 from __future__ import annotations
 
 import bisect
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import xxhash
 
 from gristmill.core.arrays import Bytes, Ints
-from gristmill.core.errors import StoreError
+from gristmill.core.errors import ConfigError, StoreError
 from gristmill.places.door import place_at
 from gristmill.store.files import unreadable
-from gristmill.store.format import IDX_HEADER, IdxHeader, read_idx_header
+from gristmill.store.format import IDX_CODES, IDX_HEADER, IdxHeader, read_idx_header, write_idx
+
+if TYPE_CHECKING:
+    from gristmill.store.reader import Store
 
 # Entries that are looked at together: 256 KiB stay in the cache for all comparisons.
 _ENTRIES = 32_768
+_SCAN_TOKENS = 1 << 24
 
 
 def read_header(path: str) -> IdxHeader:
@@ -100,3 +109,22 @@ class Idx:
         starts = np.append(self._pointers // self._itemsize, self._tokens)
         lengths: Ints = np.diff(starts[self._marks]).astype(np.int64)
         return lengths
+
+
+def scanned_lengths(tokens: npt.NDArray[Any], eos: int, comes_first: bool) -> Ints:
+    """Lengths of the documents that EOS ends (or, as in llm.c files, begins); what is left over is a document too."""
+    marks = [np.flatnonzero(tokens[at : at + _SCAN_TOKENS] == eos) + at for at in range(0, len(tokens), _SCAN_TOKENS)]
+    ends = np.concatenate([*marks, np.empty(0, np.int64)]).astype(np.int64) + (0 if comes_first else 1)
+    edges = np.unique(np.concatenate([np.array([0, len(tokens)]), ends]))
+    return np.diff(edges)
+
+
+def write_scanned_idx(store: Store, shard: int, path: Path) -> None:
+    """Scan one shard and write the `.idx` of its documents."""
+    if store.eos is None:
+        raise ConfigError(f"{store.facts.path} has no document boundaries and no eos= to find them by.")
+    if store.dtype.name not in IDX_CODES:
+        raise ConfigError(f"A Megatron index cannot describe {store.dtype} tokens.")
+    lengths = scanned_lengths(store.shard_tokens(shard), store.eos, store.facts.boundary == "bos")
+    with place_at(path).writing() as file:
+        write_idx(file, lengths, store.dtype.name)

@@ -5,6 +5,8 @@ It carries a sum of itself, which is checked whenever it is read. One that an ol
 
 from __future__ import annotations
 
+import functools
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Literal, TypedDict, TypeVar, get_args
@@ -15,9 +17,8 @@ from gristmill.core.html import counted, html_table
 from gristmill.core.seal import SUM, is_sealed, sealed
 from gristmill.core.values import Count, Values, check_kinds, check_there, kinds_of, parse_json, shown
 from gristmill.places.address import Address
-from gristmill.places.door import place_at
-from gristmill.store.format import DOCS_SUFFIX, DTYPES, beside
-from gristmill.store.parts import check_places
+from gristmill.places.door import address_of, place_at
+from gristmill.store.format import DOCS_SUFFIX, DTYPES, beside, is_own_shard
 from gristmill.store.sums import Listing, write_sums
 
 Where = TypeVar("Where", bound=Address)
@@ -159,7 +160,7 @@ def find_store(path: Where) -> tuple[Where, tuple[str, ...]] | None:
 def read_manifest(root: Address) -> Values:
     """The manifest's values: version, sum and kinds are checked, and that its shards lie where they may."""
     values = _read(root)
-    check_places(root, values, _read)
+    _check_places(root, values)
     return values
 
 
@@ -183,6 +184,39 @@ def _read(root: Address) -> Values:
         raise StoreError(f"{path} is damaged: {what}; restore it or make the store again.")
     _check(values, f"{path} is damaged")
     return values
+
+
+def _check_places(root: Address, values: Values) -> None:
+    """Refuse a manifest that names files outside its folder, unless each is a shard that its own store lists alike."""
+
+    @functools.cache
+    def listed(part: Address) -> dict[str, Values]:
+        return {shard["path"]: shard for split in _read(part)["splits"].values() for shard in split["shards"]}
+
+    for split, shard in ((name, shard) for name, rows in values["splits"].items() for shard in rows["shards"]):
+        path = shard["path"]
+        if is_own_shard(split, path):
+            continue
+        if "join" not in values["recipe"] or os.path.isabs(path):
+            raise StoreError(
+                f"The manifest of {root} names {path!r}, which is no shard in this folder: it is damaged, or somebody "
+                "changed it; make the store again."
+            )
+        _check_part(root, split, shard, listed)
+
+
+def _check_part(root: Address, split: str, shard: Values, listed: Callable[[Address], dict[str, Values]]) -> None:
+    """A shard of another store: its manifest must say the same of it."""
+    place = address_of(os.path.normpath(os.path.join(place_at(root).real(), shard["path"])))
+    part, name = place.parent.parent, f"{place.parent.name}/{place.name}"
+    try:
+        there = listed(part).get(name) if is_own_shard(split, name) else None
+    except StoreError as error:
+        raise StoreError(f"{root} joins {part}, whose shards cannot be trusted: {error}") from error
+    if there is None or {**there, "path": ""} != {**shard, "path": ""}:
+        raise StoreError(
+            f"{root} joins {place}, but {part} has no such shard, or another than when it was joined: join them again."
+        )
 
 
 def _check(values: Values, damaged: str) -> None:

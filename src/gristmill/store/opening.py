@@ -18,9 +18,8 @@ from gristmill.places.address import Address
 from gristmill.places.base import read_at
 from gristmill.places.door import address_of, as_address, as_addresses, place_at
 from gristmill.places.patterns import expand_names, refuse_missing
-from gristmill.store.files import FileRow, Files, joined, make_files
+from gristmill.store.files import SAMPLE_BYTES, FileRow, Files, joined, make_files, spread_blocks
 from gristmill.store.format import COMPRESSED_SUFFIX, IDX_HEADER, IdxHeader, check_dtype, read_idx_header
-from gristmill.store.headerless import find_dtype
 from gristmill.store.manifest import MANIFEST, SPLITS, read_manifest
 from gristmill.store.reader import Store, StoreFacts
 from gristmill.store.sharded_bin import DTYPE, METADATA, eos_of, read_metadata, shard_paths
@@ -30,6 +29,8 @@ Opened = tuple[Files, StoreFacts]
 LLM_C = {20240520: ("uint16", 50256), 20240801: ("uint32", None)}
 LLM_C_HEADER = 1024
 TOKENIZER = "tokenizer.json"
+# If halves were tokens of their own, the largest 32 would all be first halves once in 2^32 files.
+_ENOUGH = 32
 
 
 def open_store(
@@ -285,6 +286,24 @@ def _open_bare(path: Address, dtype: str | None, eos: int | None) -> Opened:
     found = check_dtype(dtype)
     count = _tokens_of(path, found.itemsize)
     return _foreign(path, 0, count, found.name, eos, _by_eos(eos))
+
+
+def find_dtype(path: Address) -> str | None:
+    """uint16, uint32 or uint64 by at most 256 KiB of a headerless file; None where its bytes do not tell.
+
+    Ids leave the upper half of their bytes nearly empty. So items of n bytes are what the file holds, if many of their
+    lower halves exceed every upper half: two neighbouring tokens that were taken for one item would not do that.
+    """
+    size, blocks = spread_blocks(path, SAMPLE_BYTES)
+    sample = b"".join(dict(blocks).values())
+    fitting = (itemsize for itemsize in (8, 4, 2) if size % itemsize == 0 and _holds_items(sample, itemsize))
+    return next((f"uint{8 * itemsize}" for itemsize in fitting), None)
+
+
+def _holds_items(sample: bytes, itemsize: int) -> bool:
+    count = len(sample) // itemsize
+    lower, upper = np.frombuffer(sample, f"<u{itemsize // 2}", 2 * count).reshape(-1, 2).T
+    return count >= _ENOUGH and int(np.count_nonzero(lower > upper.max())) >= _ENOUGH
 
 
 def _tokens_of(path: Address, itemsize: int) -> int:

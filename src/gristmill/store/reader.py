@@ -30,7 +30,7 @@ from gristmill.places.door import place_at
 from gristmill.store.blocks import BLOCKS_SUFFIX, Sums, check_blocks, read_checked
 from gristmill.store.documents import Document, NamedDocuments, NumberedDocuments, Record
 from gristmill.store.files import Files, Location, sampled_checksum
-from gristmill.store.idx import Idx, read_header
+from gristmill.store.idx import Idx, read_header, write_scanned_idx
 from gristmill.store.index import PackIndex, open_pack_index
 from gristmill.store.kept_tokenizer import as_ids, encode, load_kept
 from gristmill.store.table import ShardTable, offsets
@@ -259,8 +259,6 @@ class Store:
                 self._scanned = tempfile.TemporaryDirectory(prefix="gristmill-")
             path = Path(self._scanned.name) / f"{shard}.idx"
             if not place_at(path).exists():
-                from gristmill.store.boundaries import write_scanned_idx
-
                 write_scanned_idx(self, shard, path)
             return str(path)
 
