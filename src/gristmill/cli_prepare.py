@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import pkgutil
 import re
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 
 from gristmill.cli_options import answer, option_name, progress_bar
@@ -124,7 +124,7 @@ def run_init(chosen: argparse.Namespace) -> None:
     path = Path(chosen.path)
     if place_at(path).exists() and not chosen.overwrite:
         raise ConfigError(f"{path} exists: choose another name, or say --overwrite.")
-    place_at(path).write(files("gristmill").joinpath("recipe_template.yaml").read_bytes())
+    place_at(path).write(pkgutil.get_data("gristmill", "recipe_template.yaml") or b"")
     then = f"edit its sources, then run `gristmill prepare --recipe {path} --dry-run`"
     answer(chosen, {"path": str(path)}, lambda: line(f"{path} is written: {then}."))
 
