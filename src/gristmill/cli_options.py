@@ -16,7 +16,7 @@ from gristmill.core.errors import did_you_mean
 from gristmill.core.values import Count, fits, spelt
 
 if TYPE_CHECKING:
-    from gristmill.core.bar import Bar  # which imports rich: not for --help
+    from gristmill.core.bar import Bar
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 # What the user of a command should know who has stopped it.

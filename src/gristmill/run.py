@@ -8,8 +8,8 @@ import platform
 import tempfile
 import time
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -153,17 +153,14 @@ def _carried_out(pipeline: Pipeline, units: Sequence[Unit], tokenizer: Tokenizer
     return pipeline.write(making, tokenizer)
 
 
-@contextmanager
-def _opened(engine: Engine | str, options: RunOptions, units: Sequence[Unit], scratch: Path) -> Iterator[Engine]:
+def _opened(
+    engine: Engine | str, options: RunOptions, units: Sequence[Unit], scratch: Path
+) -> AbstractContextManager[Engine]:
     """The engine of a run. One that a caller brought is the caller's to close."""
     if not isinstance(engine, str):
-        yield engine
-        return
-    made = make_engine(engine, _worker_count(options, units), parse_size(options.memory, "memory") // 2, scratch)
-    try:
-        yield made
-    finally:
-        made.close()
+        return nullcontext(engine)
+    memory = parse_size(options.memory, "memory") // 2
+    return closing(make_engine(engine, _worker_count(options, units), memory, scratch))
 
 
 def _worker_count(options: RunOptions, units: Sequence[Unit]) -> int:

@@ -119,23 +119,11 @@ class TorchLoader(PlanLoader[Tensors]):
         self.device = None if device is None else as_device(device)
         self._pins = torch.cuda.is_available() and (self.device is None or self.device.type == "cuda")
 
-    def batch(self, step: int) -> Tensors:
-        """This rank's rows of any step, without touching the iteration."""
-        return self._placed(super().batch(step))
-
-    def batches_from(self, step: int, every: int = 1) -> Iterator[tuple[int, Tensors]]:
-        """Step and batch of each `every`-th step that the plan serves from `step` on."""
-        return ((step, self._placed(batch)) for step, batch in super().batches_from(step, every))
-
-    def __iter__(self) -> Iterator[Tensors]:
-        """Batches from `step` on."""
-        batches = super().__iter__()
-        return map(self._placed, batches) if self._pins or self.device is not None else batches
-
     def _as_batches(self, arrays: Batch) -> Iterator[Tensors]:
         # Not by `unbind`: its tensors share a version counter, and changing one would spoil the backward of another.
         tensors = (map(torch.from_numpy, stacked) for stacked in arrays.values())
-        return (dict(zip(arrays, batch, strict=True)) for batch in zip(*tensors, strict=True))
+        batches = (dict(zip(arrays, batch, strict=True)) for batch in zip(*tensors, strict=True))
+        return map(self._placed, batches) if self._pins or self.device is not None else batches
 
     def _placed(self, tensors: Tensors) -> Tensors:
         if self._pins:

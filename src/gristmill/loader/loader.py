@@ -13,7 +13,7 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Generic, Self, TypedDict, TypeVar
+from typing import Generic, Self, TypedDict, TypeVar
 
 from gristmill.core.arguments import as_whole
 from gristmill.core.errors import ConfigError
@@ -24,9 +24,6 @@ from gristmill.loader.partition import Partition
 from gristmill.loader.readahead import ReadAhead
 from gristmill.loader.state import State, check_state, make_state
 from gristmill.order.plan import Plan, as_plan
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 # Enough to hide a slow read of a batch of 64 x 2,048 with all keys (3.4 MB); buffers are used again, not grown.
 READAHEAD_BYTES = 64 << 20
@@ -99,9 +96,7 @@ class PlanLoader(ABC, Generic[Item]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close(wait=True)
 
     def __len__(self) -> int:

@@ -7,10 +7,10 @@ applies a template (BOS), and none of them makes a special token out of text. Ea
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +25,6 @@ from gristmill.tokenize.definition import (
     without_specials,
 )
 from gristmill.tokenize.gigatoken_limits import unsupported
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 Ids = npt.NDArray[Any]
 Offsets = npt.NDArray[np.int64]
