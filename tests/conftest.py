@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,11 @@ import pytest
 from gristmill.store.format import dtype_for, write_idx
 from gristmill.store.manifest import Manifest
 from gristmill.store.writer import SplitWriter
+
+sys.path.append(str(Path(__file__).parent))
+from near_texts import edit, engine, jaccard, make_batch, shingles, texts_of
+
+__all__ = ["edit", "engine", "jaccard", "make_batch", "shingles", "texts_of"]  # fixtures
 
 # No deadlines: the first call of a kernel compiles it, and the machines are shared.
 hypothesis.settings.register_profile("gristmill", deadline=None, print_blob=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import pydoc
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +21,6 @@ from gristmill.run import RunOptions, prepare
 from gristmill.stages.near import NearSearch, SignJob
 from gristmill.stages.relation import Relation
 from gristmill.stages.work import Workshop
-
-sys.path.append(str(Path(__file__).parents[1] / "curate" / "dedup"))
-from near_texts import batch_of, edited, jaccard_of, real_texts
 
 PURE = (".bin", ".zst", ".idx", ".sum", ".ids")
 
@@ -103,13 +99,6 @@ def read() -> Callable[[Path], dict[str, Any]]:
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> Iterator[InlineEngine]:
-    engine = InlineEngine(1 << 30, tmp_path / "scratch")
-    yield engine
-    engine.close()
-
-
-@pytest.fixture
 def make_search(tmp_path: Path, engine: InlineEngine) -> Callable[..., NearSearch]:
     """`make_search(batches, near, work, ...)`: the search among the documents of batches, each a unit, once signed."""
 
@@ -129,23 +118,3 @@ def make_search(tmp_path: Path, engine: InlineEngine) -> Callable[..., NearSearc
         return NearSearch(place, near, jobs, place.complete(jobs, "signing"), gone)
 
     return make
-
-
-@pytest.fixture(scope="session")
-def make_batch() -> Callable[..., Documents]:
-    return batch_of
-
-
-@pytest.fixture(scope="session")
-def texts_of() -> Callable[..., list[str]]:
-    return real_texts
-
-
-@pytest.fixture(scope="session")
-def edit() -> Callable[..., str]:
-    return edited
-
-
-@pytest.fixture(scope="session")
-def jaccard() -> Callable[..., float]:
-    return jaccard_of

@@ -1,4 +1,4 @@
-"""Shingles, signatures and similarities against their definitions."""
+"""Signatures of near duplicates against their definition, and the options that shape them."""
 
 from __future__ import annotations
 
@@ -13,26 +13,6 @@ from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import derive_key
 from gristmill.curate.dedup.characters import unit_table
 from gristmill.curate.dedup.near import Near, permutations, sign
-from gristmill.curate.dedup.sets import Sets, set_rows, shingle_sets
-
-# Letters with and without case, marks, digits, blanks, and scripts without spaces.
-TEXT = st.text(st.sampled_from("aAbB1é İßΣд, .-\n\u0301漢字かなไทย\u0e31\U00020000😀\x00"), max_size=40)
-
-
-@given(texts=st.lists(TEXT, max_size=5), ngram=st.integers(1, 6), unit=st.sampled_from(["word", "char"]))
-@settings(max_examples=300, deadline=None)  # the first case loads Numba
-def test_sets_have_a_hash_for_each_distinct_shingle(
-    make_batch: Any, shingles: Any, texts: list[str], ngram: int, unit: Any
-) -> None:
-    hashes, ends = shingle_sets(make_batch(texts), Near(ngram=ngram, unit=unit))
-    for i, text in enumerate(texts):
-        found, expected = hashes[ends[i] : ends[i + 1]], shingles(text, ngram, unit)
-        assert len(found) == len(expected) and np.all(found[1:] > found[:-1])
-        # Equal shingles of different texts have equal hashes: unions and intersections have the right sizes.
-        for other in range(i):
-            shared = np.intersect1d(found, hashes[ends[other] : ends[other + 1]])
-            assert len(shared) == len(expected & shingles(texts[other], ngram, unit))
-
 
 MASK = (1 << 64) - 1
 
@@ -51,43 +31,24 @@ def _fast(unit: str) -> int:
     return 0xA0761D6478BD642F if unit == " " else _mixed(hashed) | 1
 
 
-def _siphash(word: str) -> int:
-    """SipHash-2-4 with the key 0 of a word's letters, three a block."""
-    v = [0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573]
-
-    def turned(x: int, bits: int) -> int:
-        return ((x << bits) | (x >> (64 - bits))) & MASK
-
-    def rounds(count: int) -> None:
-        for _ in range(count):
-            v[0] = (v[0] + v[1]) & MASK
-            v[2] = (v[2] + v[3]) & MASK
-            v[1], v[3] = turned(v[1], 13) ^ v[0], turned(v[3], 16) ^ v[2]
-            v[0] = (turned(v[0], 32) + v[3]) & MASK
-            v[2] = (v[2] + v[1]) & MASK
-            v[1], v[3] = turned(v[1], 17) ^ v[2], turned(v[3], 21) ^ v[0]
-            v[2] = turned(v[2], 32)
-
-    letters = [int(unit_table()[ord(letter)]) for letter in word]
-    blocks = [sum(x << 20 * i for i, x in enumerate(letters[at : at + 3])) for at in range(0, len(letters), 3)]
-    if len(letters) % 3 == 0:
-        blocks.append(0)
-    blocks[-1] |= len(letters) << 40
-    for block in blocks:
-        v[3] ^= block
-        rounds(2)
-        v[0] ^= block
-    v[2] ^= 0xFF
-    rounds(4)
-    return v[0] ^ v[1] ^ v[2] ^ v[3]
+# Letters with and without case, marks, digits, blanks, and scripts without spaces.
+TEXT = st.text(st.sampled_from("aAbB1é İßΣд, .-\n\u0301漢字かなไทย\u0e31\U00020000😀\x00"), max_size=40)
 
 
-@settings(deadline=None)
-@given(words=st.lists(st.text(st.sampled_from("abcäßЖ٣1"), min_size=1, max_size=12), min_size=1, unique=True))
-def test_words_of_the_sets_that_decide_are_hashed_by_siphash(make_batch: Any, words: list[str]) -> None:
-    hashes, _ = shingle_sets(make_batch([" ".join(words).upper()]), Near(ngram=1))
-    lowered = {"".join(letter.upper().lower() for letter in word) for word in words}
-    assert sorted(hashes.tolist()) == sorted(_mixed(_siphash(word) | 1) for word in lowered)
+def _rolled(shingle: tuple[str, ...]) -> int:
+    rolling = 0
+    for unit in shingle:
+        rolling = (rolling * 0xD6E8FEB86659FD93 + _fast(unit)) & MASK
+    return _mixed(rolling)
+
+
+GOLDEN_00 = [5286956888480095605, -7601749825501030459, 2137015872236908800, -7594989830735622134]
+
+
+GOLDEN_15 = [-4791992873824832429, 571548939990146575, -7340548591952134554, -906055817388173149]
+
+
+GOLDEN_CHARACTERS = [-5128477665825941842, 1348260804348608417, 6820794620935378313, 1952095497757268071]
 
 
 @settings(deadline=None)
@@ -108,13 +69,6 @@ def test_keys_are_of_the_minimum_over_the_set(make_batch: Any, shingles: Any, te
             assert minima.setdefault((band, least), key) == key
     assert len(set(minima.values())) == len(minima)
     assert signed["doc"].to_pylist() == [i for i in range(len(texts)) if sets[i]]
-
-
-def _rolled(shingle: tuple[str, ...]) -> int:
-    rolling = 0
-    for unit in shingle:
-        rolling = (rolling * 0xD6E8FEB86659FD93 + _fast(unit)) & MASK
-    return _mixed(rolling)
 
 
 def test_signatures_do_not_depend_on_the_batch(make_batch: Any, texts_of: Any) -> None:
@@ -143,11 +97,6 @@ def test_golden_keys(make_batch: Any) -> None:
     assert rows["key_15"].to_pylist() == GOLDEN_15
     by_characters = sign(make_batch(texts).batch, Near(unit="char", ngram=3, seed=7, permutations=64), {})
     assert by_characters["key_00"].to_pylist() == GOLDEN_CHARACTERS
-
-
-GOLDEN_00 = [5286956888480095605, -7601749825501030459, 2137015872236908800, -7594989830735622134]
-GOLDEN_15 = [-4791992873824832429, 571548939990146575, -7340548591952134554, -906055817388173149]
-GOLDEN_CHARACTERS = [-5128477665825941842, 1348260804348608417, 6820794620935378313, 1952095497757268071]
 
 
 def test_permutations_come_from_the_seed() -> None:
@@ -183,19 +132,3 @@ def test_bands_follow_the_threshold(options: Near, shape: tuple[int, int]) -> No
 def test_options_are_checked(wrong: Any) -> None:
     with pytest.raises(ConfigError, match="near"):
         Near(**wrong)
-
-
-def test_sets_are_found_in_their_batches(make_batch: Any, texts_of: Any) -> None:
-    from gristmill.curate.dedup.pair_kernels import similarities
-
-    documents = make_batch(texts_of(30), unit=3)
-    wanted = np.asarray(documents.batch["doc"])[::2]
-    batches = [documents.batch.slice(i, 7) for i in range(0, 30, 7)]
-    sets = Sets([rows for batch in batches for rows in set_rows(batch, wanted, wanted + 5, Near())])
-    addresses, sizes = sets.locate(wanted + 5)
-    hashes, ends = shingle_sets(documents, Near())
-    assert sizes.tolist() == np.diff(ends)[::2].tolist()
-    out = np.empty(len(wanted))
-    same = np.stack([addresses, addresses])
-    similarities(same, np.stack([sizes, sizes]), 0.5, out)
-    assert np.all(out == 1.0) and len(hashes)

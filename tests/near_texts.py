@@ -6,12 +6,15 @@ import bisect
 import functools
 import random
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from pydoc_data.topics import topics
 
 import pyarrow as pa
+import pytest
 
 from gristmill.curate.documents import Documents
+from gristmill.engine.inline import InlineEngine
 
 UNSPACED = [
     (0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF), (0x3040, 0x30FF), (0x3400, 0x9FFF), (0x20000, 0x3FFFF),
@@ -94,3 +97,36 @@ def edited(text: str, similarity: float, rng: random.Random) -> str:
 
     first = bisect.bisect_left(range(len(words)), True, key=lambda n: jaccard_of(text, with_edits(n)) < similarity)
     return with_edits(first - 1)
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[InlineEngine]:
+    """One that runs queries in this process."""
+    engine = InlineEngine(1 << 30, tmp_path / "scratch")
+    yield engine
+    engine.close()
+
+
+@pytest.fixture(scope="session")
+def make_batch() -> Callable[..., Documents]:
+    return batch_of
+
+
+@pytest.fixture(scope="session")
+def texts_of() -> Callable[..., list[str]]:
+    return real_texts
+
+
+@pytest.fixture(scope="session")
+def edit() -> Callable[..., str]:
+    return edited
+
+
+@pytest.fixture(scope="session")
+def shingles() -> Callable[..., set[tuple[str, ...]]]:
+    return shingles_of
+
+
+@pytest.fixture(scope="session")
+def jaccard() -> Callable[..., float]:
+    return jaccard_of
