@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gristmill.core.errors import ConfigError
-from gristmill.store import boundaries
+from gristmill.store import idx
 from gristmill.store.format import write_idx
 from gristmill.store.idx import scanned_lengths, write_scanned_idx
 from gristmill.store.opening import open_store
@@ -37,7 +37,7 @@ def test_where_eos_comes_first_documents_begin_at_each(tokens: list[int]) -> Non
 def test_a_scan_in_pieces_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = np.random.default_rng(0).integers(0, 5, 1000).astype(np.uint16)
     whole = scanned_lengths(tokens, 0, comes_first=False)
-    monkeypatch.setattr(boundaries, "_SCAN_TOKENS", 7)
+    monkeypatch.setattr(idx, "_SCAN_TOKENS", 7)
     assert (scanned_lengths(tokens, 0, comes_first=False) == whole).all()
 
 
