@@ -17,9 +17,9 @@ ALL = ("core/kernels", "sources", "curate", "order", "loader", "store", "propert
 OUTSIDE = """
 import numpy as np
 from numba import types
-from gristmill.core.compiled import entry, leaf
+from gristmill.core.compiled import compiled, entry
 
-@leaf
+@compiled
 def item(values, at):
     return values[at]
 

@@ -17,10 +17,10 @@ import pytest
 import gristmill
 
 HELPER = """
-from gristmill.core.compiled import leaf
+from gristmill.core.compiled import compiled
 from gristmill.numbers import SHIFT
 
-@leaf
+@compiled
 def shifted(x):
     return FACTOR * x + SHIFT
 

@@ -2,20 +2,25 @@
 
 Numba by itself makes machine code of every function, optimised and wrapped for Python, though most are only called by
 others. Here a helper is typed and lowered, no more; an entry takes in the helpers that it reaches, is optimised as a
-whole and kept on disk (`kept_code`). That is half of the compiler's time, and the same loops.
+whole and kept on disk (`kept_code`). Passes that change nothing in such code are left out, the type that an operator
+gives is looked up once, and the garbage collector waits: a third of the compiler's time for the same loops.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numba
-from numba.core import entrypoints
+from numba.core import entrypoints, typed_passes, types, untyped_passes
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler import CompilerBase
+from numba.core.compiler_machinery import PassManager
 from numba.core.registry import CPUDispatcher
+from numba.core.targetconfig import ConfigStack
+from numba.core.types.misc import unliteral
 
 from gristmill.core.kept_code import KeptCode
 
@@ -23,17 +28,17 @@ Function = Callable[..., Any]
 
 
 def compiled(function: Function) -> Function:
-    """`function` in machine code for the use of other compiled functions."""
-    return _helper(function)
-
-
-def leaf(function: Function) -> Function:
-    """`function` for the inner loops of other compiled functions: it may read and write arrays, but make none.
+    """`function` for the use of other compiled functions: it may read, write and pass on arrays, but give none back.
 
     Numba otherwise counts references to each array of each call, atomically: 5 ns a count, or half of the time of
     functions that look at one word.
     """
     return _helper(function, _nrt=False)
+
+
+def maker(function: Function) -> Function:
+    """`function` for the use of other compiled functions, which gives back arrays that it made."""
+    return _helper(function)
 
 
 def entry(signature: Any) -> Callable[[Function], Function]:
@@ -49,7 +54,7 @@ def entry(signature: Any) -> Callable[[Function], Function]:
         options = {"nopython": True, "nogil": True, "no_cfunc_wrapper": True}
         made = CPUDispatcher(function, targetoptions=options, pipeline_class=_EntryCompiler)
         made._cache = KeptCode(function)
-        with _no_extensions():
+        with _no_extensions(), _quick():
             made.compile(signature)
         made.disable_compile()
         return made  # type: ignore[no-any-return]
@@ -65,7 +70,10 @@ def _helper(function: Function, **options: Any) -> Function:
 
 
 class _Helper(CPUDispatcher):  # type: ignore[misc]
-    """A function that has no machine code of its own."""
+    """A function that has no machine code of its own, and is not compiled anew for each constant that it is given."""
+
+    def get_call_template(self, arguments: Any, named: Any) -> Any:
+        return super().get_call_template([unliteral(argument) for argument in arguments], named)
 
     def __call__(self, *_arguments: Any, **_named: Any) -> Any:
         raise TypeError(f"{self.__name__} is part of compiled functions, and cannot be called from Python.")
@@ -106,8 +114,25 @@ class _Whole(JITCodeLibrary):  # type: ignore[misc]
                 self.add_linking_library(other)
 
 
+# Of Numba's passes those that our code needs: it has no closures, array expressions, `with`, or literal arguments.
+_PASSES = (
+    untyped_passes.TranslateByteCode,
+    untyped_passes.FixupArgs,
+    untyped_passes.IRProcessing,
+    untyped_passes.GenericRewrites,
+    untyped_passes.ReconstructSSA,
+    typed_passes.NopythonTypeInference,
+    typed_passes.PreLowerStripPhis,
+    typed_passes.NoPythonSupportedFeatureValidation,
+    typed_passes.IRLegalization,
+    typed_passes.AnnotateTypes,
+    typed_passes.NativeLowering,
+    typed_passes.NoPythonBackend,
+)
+
+
 class _HelperCompiler(CompilerBase):  # type: ignore[misc]
-    """Numba's passes, into a library of ours."""
+    """Some of Numba's passes, into a library of ours."""
 
     library: type[JITCodeLibrary] = _Part
 
@@ -115,7 +140,11 @@ class _HelperCompiler(CompilerBase):  # type: ignore[misc]
         state = self.state
         state.library = self.library(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()
-        return [DefaultPassBuilder.define_nopython_pipeline(state)]
+        passes = PassManager("gristmill")
+        for step in _PASSES:
+            passes.add_pass(step, step.__name__)
+        passes.finalize()
+        return [passes]
 
 
 class _EntryCompiler(_HelperCompiler):
@@ -134,3 +163,31 @@ def _no_extensions() -> Iterator[None]:
         yield
     finally:
         entrypoints._already_initialized = before
+
+
+@contextlib.contextmanager
+def _quick() -> Iterator[None]:
+    """Compile without what takes Numba longest: collecting garbage (a fifth) and typing every operator (a sixth)."""
+    collecting = gc.isenabled()
+    gc.disable()
+    types.Function.get_call_type = _call_type  # type: ignore[method-assign, assignment]
+    try:
+        yield
+    finally:
+        del types.Function.get_call_type
+        if collecting:
+            gc.enable()
+
+
+_operators: dict[Any, Any] = {}
+
+
+def _call_type(self: Any, context: Any, arguments: Any, named: Any) -> Any:
+    """The signature of a call of one of Numba's functions; that of an operator is looked for once for each types."""
+    resolve = super(types.Function, self).get_call_type
+    if named or getattr(self.typing_key, "__module__", "") != "_operator":
+        return resolve(context, arguments, named)
+    key = (self, arguments, ConfigStack.top_or_none().nrt)
+    if key not in _operators:
+        _operators[key] = resolve(context, arguments, named)
+    return _operators[key]

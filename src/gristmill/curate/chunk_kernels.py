@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import from_dtype, types
 
-from gristmill.core.compiled import entry, leaf
+from gristmill.core.compiled import compiled, entry
 from gristmill.core.kernels.hashes import hash_bytes
 from gristmill.core.kernels.memory import holds
 from gristmill.core.kernels.slots import key_of, slot_of
@@ -55,7 +55,7 @@ _STAND_IN = 0x80
 _DESK = types.Tuple((types.int32[::1], types.int64[::1], types.boolean[::1]))
 
 
-@leaf
+@compiled
 def _slot(slots: Any, key: Any) -> Any:
     """The slot of `key`, or the empty one where it belongs."""
     mask = np.uint64(slots.size - 1)
@@ -65,7 +65,7 @@ def _slot(slots: Any, key: Any) -> Any:
     return slot
 
 
-@leaf
+@compiled
 def _ends_chunk(data: Any, position: int, characters: Any) -> Any:
     """Whether white space begins here; outside of ASCII it does so with one of four bytes."""
     byte = data[position]
@@ -74,14 +74,14 @@ def _ends_chunk(data: Any, position: int, characters: Any) -> Any:
     return (byte == 0xC2 or (0xE1 <= byte <= 0xE3)) and characters[decode(data, position)[0]] & KIND == SPACE
 
 
-@leaf
+@compiled
 def _chunk_end(data: Any, position: int, end: int, characters: Any) -> Any:
     while position < end and not _ends_chunk(data, position, characters):
         position += 1
     return position
 
 
-@leaf
+@compiled
 def _learn_word(data: Any, base: int, begin: int, end: int, characters: Any, sentence_ends: Any, word: Any) -> None:
     """Enter data[begin:end] as a word of the chunk that begins at `base`."""
     word.start, word.end = begin - base, end - base
@@ -92,7 +92,7 @@ def _learn_word(data: Any, base: int, begin: int, end: int, characters: Any, sen
     word.chars, word.flags, word.last = chars, flags, 0
 
 
-@leaf
+@compiled
 def _learn_here(data: Any, begin: int, end: int, desk: Any, rulebook: Any, table: Any, state: Any) -> Any:
     """Enter the words of a chunk that compiled code can split; False where it is left to Python."""
     characters, rules, _, sentence_ends = rulebook
@@ -111,7 +111,7 @@ def _learn_here(data: Any, begin: int, end: int, desk: Any, rulebook: Any, table
     return True
 
 
-@leaf
+@compiled
 def _meet(data: Any, begin: int, end: int, slot: Any, key: Any, desk: Any, rulebook: Any, table: Any, misses: Any,
           state: Any) -> None:  # fmt: skip
     """Enter a chunk: with its words, or pending and among those to ask for."""
@@ -127,7 +127,7 @@ def _meet(data: Any, begin: int, end: int, slot: Any, key: Any, desk: Any, ruleb
         state[ASKED] += 2
 
 
-@leaf
+@compiled
 def _copy_words(known: Any, row: Any, base: Any, columns: Any, count: Any) -> Any:
     """Write the words of a chunk at `base` of its document from row `count` on; the next row, -1 for want of room."""
     starts, ends, hashes, chars, flags = columns
@@ -195,7 +195,7 @@ def look_up(
     return ASK
 
 
-@leaf
+@compiled
 def _words_of(known: Any, row: Any) -> Any:
     """How many words a chunk has."""
     count = 1
@@ -204,7 +204,7 @@ def _words_of(known: Any, row: Any) -> Any:
     return count
 
 
-@leaf
+@compiled
 def _extra(table: Any, hashes: Any, flags: Any, count: int) -> Any:
     """How many rows the words of all stand-ins take beyond one each."""
     slots, known = table
@@ -257,7 +257,7 @@ def rehash(slots: Any, larger: Any) -> None:
             larger[slot].key, larger[slot].first = slots[old].key, slots[old].first
 
 
-@leaf
+@compiled
 def _after_chars(data: Any, position: int, chars: int) -> Any:
     for _ in range(chars):
         position += decode(data, position)[1]

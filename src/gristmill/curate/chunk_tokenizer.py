@@ -10,7 +10,7 @@ from typing import Any
 
 from numba import types
 
-from gristmill.core.compiled import leaf
+from gristmill.core.compiled import compiled
 from gristmill.core.kernels.slots import HASH_MAP, key_of, slot_of
 from gristmill.core.kernels.types import BYTES, HASHES
 from gristmill.core.kernels.utf8 import decode
@@ -33,20 +33,20 @@ MAX_CHARS = 256
 _LONGEST_UNIT = 6
 
 
-@leaf
+@compiled
 def _slot(chunk: Any, members: Any, i: int, j: int) -> Any:
     """The slot of characters [i, j) in a hash set."""
     data, _, places, _ = chunk
     return slot_of(members, key_of(data, places[i], places[j]))
 
 
-@leaf
+@compiled
 def _begins(chunk: Any, cases: Any, i: int, j: int) -> Any:
     """Where the tokens of [i, j) begin if it is one of these special cases, bit k for character i + k; else 0."""
     return cases[1][_slot(chunk, cases[0], i, j)] if j - i <= MAX_SPECIAL else 0
 
 
-@leaf
+@compiled
 def _cut(cuts: Any, i: int, j: int, begins: int) -> None:
     """Let the tokens of [i, j) begin where the bits are set, and the next one at j."""
     for k in range(i, j):
@@ -54,7 +54,7 @@ def _cut(cuts: Any, i: int, j: int, begins: int) -> None:
     cuts[j] = True
 
 
-@leaf
+@compiled
 def _cut_special(chunk: Any, specials: Any, i: int, j: int) -> Any:
     """Whether [i, j) is a special case, which is then cut."""
     begins = _begins(chunk, specials, i, j)
@@ -63,12 +63,12 @@ def _cut_special(chunk: Any, specials: Any, i: int, j: int) -> Any:
     return begins != 0
 
 
-@leaf
+@compiled
 def _is_digit(code: int) -> Any:
     return 0x30 <= code <= 0x39
 
 
-@leaf
+@compiled
 def _points(codes: Any, i: int, j: int) -> Any:
     """How many points stand at i."""
     k = i
@@ -77,7 +77,7 @@ def _points(codes: Any, i: int, j: int) -> Any:
     return k - i
 
 
-@leaf
+@compiled
 def _prefix(codes: Any, i: int, j: int, classes: Any) -> Any:
     """The length of what is split off in front of [i, j)."""
     code = codes[i]
@@ -95,7 +95,7 @@ def _prefix(codes: Any, i: int, j: int, classes: Any) -> Any:
     return 0
 
 
-@leaf
+@compiled
 def _last_point(codes: Any, i: int, j: int, classes: Any) -> Any:
     """The length of the points to split off at the end of [i, j), which ends in one."""
     k = j
@@ -113,14 +113,14 @@ def _last_point(codes: Any, i: int, j: int, classes: Any) -> Any:
     return 1 if k - 1 > i and codes[k - 2] == 0xB0 and _is_degree(codes[k - 1]) else 0
 
 
-@leaf
+@compiled
 def _is_degree(code: int) -> Any:
     """Whether this is one of FfCcKk."""
     folded = code | 0x20
     return code < 0x80 and (folded == 0x66 or folded == 0x63 or folded == 0x6B)
 
 
-@leaf
+@compiled
 def _suffix(chunk: Any, i: int, j: int, classes: Any, after_digit: Any) -> Any:
     """The length of what is split off at the end of [i, j): the longest that a rule allows."""
     codes = chunk[1]
@@ -141,7 +141,7 @@ def _suffix(chunk: Any, i: int, j: int, classes: Any, after_digit: Any) -> Any:
     return 1 if classes[code] & SUFFIX else 0
 
 
-@leaf
+@compiled
 def _infix(codes: Any, k: int, i: int, j: int, classes: Any) -> Any:
     """The length of what separates at k inside [i, j), 0 if nothing does."""
     code = codes[k]
@@ -165,7 +165,7 @@ def _infix(codes: Any, k: int, i: int, j: int, classes: Any) -> Any:
     return _hyphens(codes, k, j, classes)
 
 
-@leaf
+@compiled
 def _hyphens(codes: Any, k: int, j: int, classes: Any) -> Any:
     """The length of the hyphens at k that a letter follows: up to three -, up to two —, one – or ~."""
     code = codes[k]
@@ -187,19 +187,19 @@ def _hyphens(codes: Any, k: int, j: int, classes: Any) -> Any:
     return 0
 
 
-@leaf
+@compiled
 def _is_host_character(code: int) -> Any:
     folded = code | 0x20
     return _is_digit(code) or 0x61 <= folded <= 0x7A or code == 0x2D or code == 0x5F or 0xA1 <= code <= 0xFFFF
 
 
-@leaf
+@compiled
 def _is_understood(code: int) -> Any:
     """Whether a character is in blocks without digits of their own, which spaCy's pattern takes for digits."""
     return code < 0x600 or 0x1E00 <= code < 0x3000
 
 
-@leaf
+@compiled
 def _address(codes: Any, i: int, j: int, classes: Any) -> Any:
     """Whether spaCy takes [i, j) for an address: 1 yes, 0 no, -1 not known here."""
     points, understood = 0, True
@@ -220,7 +220,7 @@ def _address(codes: Any, i: int, j: int, classes: Any) -> Any:
     return 0
 
 
-@leaf
+@compiled
 def _after_scheme(codes: Any, i: int, j: int) -> Any:
     """What follows `https://` or the like at i: i where there is none, -1 where it holds other letters."""
     k, others = i, False
@@ -232,7 +232,7 @@ def _after_scheme(codes: Any, i: int, j: int) -> Any:
     return i
 
 
-@leaf
+@compiled
 def _is_host(codes: Any, i: int, j: int, classes: Any) -> Any:
     """Whether [i, j) is a name or the number of a public host, then perhaps a port and a path."""
     number, name = _after_number(codes, i, j), _after_name(codes, i, j, classes)
@@ -241,7 +241,7 @@ def _is_host(codes: Any, i: int, j: int, classes: Any) -> Any:
     return name > i and _is_port_and_path(codes, name, j)
 
 
-@leaf
+@compiled
 def _after_name(codes: Any, i: int, j: int, classes: Any) -> Any:
     """The end of the host's name at i, labels and points and a last label of small letters; i where there is none."""
     begin = k = i
@@ -260,7 +260,7 @@ def _after_name(codes: Any, i: int, j: int, classes: Any) -> Any:
     return k
 
 
-@leaf
+@compiled
 def _after_number(codes: Any, i: int, j: int) -> Any:
     """The end of the public IPv4 address at i, i where there is none."""
     first, second, k = 0, 0, i
@@ -282,7 +282,7 @@ def _after_number(codes: Any, i: int, j: int) -> Any:
     return i if private or (first == 169 and second == 254) or (first == 192 and second == 168) else k
 
 
-@leaf
+@compiled
 def _is_label(codes: Any, begin: int, end: int) -> Any:
     """1 to 64 characters that neither begin nor end in - or _."""
     if not 1 <= end - begin <= 64:
@@ -291,7 +291,7 @@ def _is_label(codes: Any, begin: int, end: int) -> Any:
     return first != 0x2D and first != 0x5F and last != 0x2D and last != 0x5F
 
 
-@leaf
+@compiled
 def _is_port_and_path(codes: Any, k: int, j: int) -> Any:
     if k < j and codes[k] == 0x3A:
         digits = 0
@@ -303,7 +303,7 @@ def _is_port_and_path(codes: Any, k: int, j: int) -> Any:
     return k == j or codes[k] == 0x2F or codes[k] == 0x3F or codes[k] == 0x23
 
 
-@leaf
+@compiled
 def _cut_affixes(chunk: Any, j: int, rules: Any) -> Any:
     """Split off prefixes and suffixes of [0, j), then the special case if there is one; the rest as (i, j)."""
     _, classes, specials, _, after_digit = rules
@@ -324,7 +324,7 @@ def _cut_affixes(chunk: Any, j: int, rules: Any) -> Any:
     return i, j
 
 
-@leaf
+@compiled
 def _cut_infixes(codes: Any, cuts: Any, i: int, j: int, classes: Any) -> None:
     k = i
     while k < j:
@@ -335,7 +335,7 @@ def _cut_infixes(codes: Any, cuts: Any, i: int, j: int, classes: Any) -> None:
         k += max(size, 1)
 
 
-@leaf
+@compiled
 def _find_phrase(chunk: Any, i: int, size: int, phrases: Any) -> Any:
     """The end of the two or more tokens from i on that read as a special case: i if none do, -1 if several ends do."""
     cuts, begins, found = chunk[3], 1, i
@@ -349,7 +349,7 @@ def _find_phrase(chunk: Any, i: int, size: int, phrases: Any) -> Any:
     return found
 
 
-@leaf
+@compiled
 def _cut_phrases(chunk: Any, size: int, rules: Any) -> Any:
     """Cut anew the tokens that read as a special case (an emoticon); False where two such overlap."""
     specials, phrases, cuts = rules[2], rules[3], chunk[3]
@@ -367,7 +367,7 @@ def _cut_phrases(chunk: Any, size: int, rules: Any) -> Any:
     return True
 
 
-@leaf
+@compiled
 def cut_chunk(data: Any, begin: int, end: int, rules: Any, codes: Any, places: Any, cuts: Any) -> Any:
     """Find the tokens of data[begin:end]: the number of its characters, or 0 where that is not known here."""
     known, classes = rules[0], rules[1]

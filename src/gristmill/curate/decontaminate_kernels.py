@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from gristmill.core.compiled import compiled, entry
+from gristmill.core.compiled import compiled, entry, maker
 from gristmill.core.hashing import GOLDEN
 from gristmill.core.kernels.hashes import FACTOR, finalise
-from gristmill.core.kernels.memory import place_of
+from gristmill.core.kernels.memory import largest, longest_row, place_of
 from gristmill.core.kernels.types import BYTES, HASHES, INTS, INTS32
 from gristmill.core.kernels.utf8 import decode
 
@@ -80,7 +80,7 @@ def _read_words(data: Any, position: int, end: int, folds: Any, words: Any, coun
     return end, count
 
 
-@compiled
+@maker
 def _room_for(words: int) -> Any:
     return np.empty(words, np.int64), np.empty(words, np.int64), np.zeros(words + 1, np.uint64)
 
@@ -94,7 +94,7 @@ def _run_length(words: int, ngram: int, min_words: int) -> Any:
 @entry(RUNS(BYTES, INTS, INTS32, types.int64, types.int64, types.int64[::1]))
 def make_runs(data: Any, offsets: Any, folds: Any, ngram: int, min_words: int, lengths: Any) -> Any:
     """All runs of words of all texts, in order; lengths[row] is that of its runs."""
-    room, words = offsets[-1] + 1, _room_for(np.max(offsets[1:] - offsets[:-1]) + 1)
+    room, words = offsets[-1] + 1, _room_for(longest_row(offsets) + 1)
     hashes, runs, made = np.empty(room, np.uint64), np.empty((3, room), np.int64), 0
     for row in range(offsets.size - 1):
         _, count = _read_words(data, offsets[row], offsets[row + 1], folds, words, 0)
@@ -223,7 +223,7 @@ def _keep_last(words: Any, count: int, kept: int) -> None:
 @compiled
 def _search(data: Any, position: int, end: int, folds: Any, index: Any, words: Any) -> Any:
     """A document's first run of words that is in the index: (row there or -1, begin, end)."""
-    kept, count, longest = 0, 0, index[4].max()
+    kept, count, longest = 0, 0, largest(index[4])
     while position < end:
         position, count = _read_words(data, position, end, folds, words, kept)
         found = _first_match(data, words, kept, count, index, folds)
@@ -237,7 +237,7 @@ def _search(data: Any, position: int, end: int, folds: Any, index: Any, words: A
 @entry(types.void(BYTES, INTS, INTS32, INDEX, types.int64[:, ::1]))
 def search(data: Any, offsets: Any, folds: Any, index: Any, found: Any) -> None:
     """Each document's first run of words that is in the index: (row there or -1, begin, end)."""
-    words = _room_for(_WORDS_AT_ONCE + index[4].max())
+    words = _room_for(_WORDS_AT_ONCE + largest(index[4]))
     for row in range(offsets.size - 1):
         place, begin, end = _search(data, offsets[row], offsets[row + 1], folds, index, words)
         found[row, 0], found[row, 1], found[row, 2] = place, begin, end

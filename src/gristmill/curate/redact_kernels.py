@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from gristmill.core.compiled import compiled, entry
+from gristmill.core.compiled import compiled, entry, maker
 from gristmill.core.kernels.memory import copy
 from gristmill.core.kernels.texts import TEXTS
 from gristmill.core.kernels.types import BYTES, INTS
@@ -41,7 +41,7 @@ def _with_context(data: Any, first: int, last: int, begin: int, end: int) -> Any
     return first, last
 
 
-@compiled
+@maker
 def _grown(windows: Any) -> Any:
     larger = np.empty((2 * len(windows), 3), np.int64)
     for row in range(len(windows)):

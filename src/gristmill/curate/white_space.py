@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from gristmill.core.compiled import leaf
+from gristmill.core.compiled import compiled
 from gristmill.core.kernels.utf8 import character_start, decode
 from gristmill.curate.characters import KIND, SPACE
 
 
-@leaf
+@compiled
 def skip_spaces(data: Any, begin: int, end: int, characters: Any) -> Any:
     """The first byte from `begin` on that is no white space."""
     while begin < end:
@@ -20,7 +20,7 @@ def skip_spaces(data: Any, begin: int, end: int, characters: Any) -> Any:
     return begin
 
 
-@leaf
+@compiled
 def strip(data: Any, begin: int, end: int, characters: Any) -> Any:
     """The bounds of data[begin:end] without the white space around it: `str.strip`."""
     begin = skip_spaces(data, begin, end, characters)

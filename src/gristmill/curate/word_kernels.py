@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from gristmill.core.compiled import entry, leaf
+from gristmill.core.compiled import compiled, entry
 from gristmill.core.kernels.hashes import hash_bytes
 from gristmill.core.kernels.memory import trailing_zeros, uint64_at
 from gristmill.core.kernels.types import BYTES, INTS
@@ -39,14 +39,14 @@ _FOLD = np.uint64(0x2020202020202020)
 _FROM_A, _AFTER_Z = np.uint64(0x1F1F1F1F1F1F1F1F), np.uint64(0x0505050505050505)
 
 
-@leaf
+@compiled
 def letter_bytes(block: Any) -> Any:
     """The high bit of each byte that is an ASCII letter."""
     folded = (block | _FOLD) & _LOW
     return (folded + _FROM_A) & ~(folded + _AFTER_Z) & ~block & _HIGH
 
 
-@leaf
+@compiled
 def letters_end(data: Any, position: Any, end: int) -> Any:
     """The end of the ASCII letters at `position`."""
     while position + 8 <= end:
@@ -59,7 +59,7 @@ def letters_end(data: Any, position: Any, end: int) -> Any:
     return position
 
 
-@leaf
+@compiled
 def measure(data: Any, begin: int, end: int, characters: Any) -> Any:
     """The characters in data[begin:end], and its flags but SENTENCE_END."""
     chars, some, every = 0, 0, 0xFF
@@ -73,7 +73,7 @@ def measure(data: Any, begin: int, end: int, characters: Any) -> Any:
     return chars, flags
 
 
-@leaf
+@compiled
 def _after_run(data: Any, position: int, end: int, characters: Any, code: int) -> Any:
     """The end of a token that is no word: the same character again and again, and what extends it."""
     while position < end:
@@ -84,7 +84,7 @@ def _after_run(data: Any, position: int, end: int, characters: Any, code: int) -
     return position
 
 
-@leaf
+@compiled
 def _after_word(data: Any, position: int, end: int, characters: Any, before: int) -> Any:
     """The end of a word whose last character so far is of the kind `before`."""
     while position < end:
@@ -104,7 +104,7 @@ def _after_word(data: Any, position: int, end: int, characters: Any, before: int
     return position
 
 
-@leaf
+@compiled
 def _after_marks(data: Any, position: int, end: int, characters: Any) -> Any:
     while position < end:
         code, size = decode(data, position)
@@ -114,7 +114,7 @@ def _after_marks(data: Any, position: int, end: int, characters: Any) -> Any:
     return position
 
 
-@leaf
+@compiled
 def _after_token(data: Any, position: int, end: int, characters: Any) -> Any:
     """The end of the token that begins at `position`, which is no white space."""
     code, size = decode(data, position)
@@ -126,7 +126,7 @@ def _after_token(data: Any, position: int, end: int, characters: Any) -> Any:
     return _after_word(data, position + size, end, characters, kind)
 
 
-@leaf
+@compiled
 def _after_letters(data: Any, position: int, letters: int, end: int, characters: Any) -> Any:
     """The end of the token at `position`, which begins with ASCII letters up to `letters`."""
     if letters == position:
@@ -134,7 +134,7 @@ def _after_letters(data: Any, position: int, letters: int, end: int, characters:
     return _after_word(data, letters, end, characters, LETTER)
 
 
-@leaf
+@compiled
 def _split_document(data: Any, begin: int, end: int, characters: Any, count: int, columns: Any) -> Any:
     """The words of one document from row `count` on; the row after them, or -1 where there is no room."""
     starts, ends, hashes, chars, flags = columns

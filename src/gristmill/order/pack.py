@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from gristmill.core.compiled import compiled, entry
+from gristmill.core.compiled import compiled, entry, maker
 
 RANGE_DOCUMENTS = 65_536
 # Part of every plan's fingerprint under cut="pack": raise it with any change of the result.
@@ -52,7 +52,7 @@ def _smallest_at_least(tree: Any, leaf: int) -> Any:
     return -1
 
 
-@compiled
+@maker
 def _by_falling_remainder(lengths: Any, seq_len: int) -> Any:
     """Documents with a remainder, longest remainder first, equal ones in document order (a counting sort)."""
     starts = np.zeros(seq_len + 1, np.int64)
@@ -71,7 +71,7 @@ def _by_falling_remainder(lengths: Any, seq_len: int) -> Any:
     return documents
 
 
-@compiled
+@maker
 def _place(documents: Any, lengths: Any, seq_len: int) -> Any:
     """The bin of each remainder, and how many bins were opened."""
     leaves = 1

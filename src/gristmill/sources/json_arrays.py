@@ -17,7 +17,7 @@ from gristmill.core.errors import SourceError
 from gristmill.core.kernels.types import BYTES
 from gristmill.sources.streams import CHUNK_BYTES, Readable
 
-_QUOTE, _BACKSLASH, _BREAK, _RETURN, _COMMA, _BLANK = (ord(mark) for mark in '"\\\n\r, ')
+_QUOTE, _BACKSLASH, _BREAK, _RETURN, _COMMA, _BLANK, _TAB = (ord(mark) for mark in '"\\\n\r, \t')
 _OPEN_OBJECT, _CLOSE_OBJECT, _OPEN_LIST, _CLOSE_LIST = (ord(mark) for mark in "{}[]")
 # Inside of a string a line break is bad JSON, and so is this.
 _CONTROL = 1
@@ -43,7 +43,7 @@ def _as_lines(data: Any, out: Any, state: Any) -> int:
                 state[_IN_STRING] = 0
         elif byte in (_BREAK, _RETURN):
             out[i] = _BLANK
-        elif byte in (_BLANK, ord("\t")):
+        elif byte in (_BLANK, _TAB):
             pass
         elif state[_ENDED]:
             return i

@@ -29,7 +29,7 @@ TEXT = 0
 _QUOTE = ord('"')
 _OPEN_OBJECT, _CLOSE_OBJECT, _OPEN_LIST, _CLOSE_LIST = ord("{"), ord("}"), ord("["), ord("]")
 _COLON, _COMMA, _MINUS, _PLUS, _DOT, _ZERO, _NINE = ord(":"), ord(","), ord("-"), ord("+"), ord("."), ord("0"), ord("9")
-_SPACE, _TAB, _RETURN = ord(" "), ord("\t"), ord("\r")
+_SPACE, _TAB, _RETURN, _SMALL_E = ord(" "), ord("\t"), ord("\r"), ord("e")
 _TRUE, _FALSE, _NULL = (np.frombuffer(word, np.uint8) for word in (b"true", b"false", b"null"))
 
 
@@ -60,7 +60,7 @@ def _number_end(data: Any, at: int, end: int) -> int:
         at = _digits_end(data, at, end)
     if at > 0 and at < end and data[at] == _DOT:
         at = _digits_end(data, at + 1, end)
-    if at > 0 and at < end and (data[at] == ord("e") or data[at] == ord("E")):
+    if at > 0 and at < end and data[at] | 0x20 == _SMALL_E:
         at += 1
         if at < end and (data[at] == _PLUS or data[at] == _MINUS):
             at += 1

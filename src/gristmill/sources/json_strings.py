@@ -30,6 +30,7 @@ def _hex_digits() -> Any:
 
 
 _MEANING, _HEX = _escapes(), _hex_digits()
+_SMALL_U = ord("u")
 
 
 @compiled
@@ -54,7 +55,7 @@ def _code_point(data: Any, at: int, end: int) -> tuple[int, int]:
         return BAD, at
     if unit < 0xD800 or unit >= 0xE000:
         return unit, at + 4
-    if at + 6 > end or data[at + 4] != BACKSLASH or data[at + 5] != ord("u"):
+    if at + 6 > end or data[at + 4] != BACKSLASH or data[at + 5] != _SMALL_U:
         return BAD, at
     low = _code_unit(data, at + 6, end)
     if low < 0xDC00 or low >= 0xE000:
@@ -73,7 +74,7 @@ def string_end(data: Any, at: int, end: int) -> tuple[int, bool]:
         if data[at] != BACKSLASH or at + 1 == end:
             return BAD, escaped
         escaped = True
-        if data[at + 1] == ord("u"):
+        if data[at + 1] == _SMALL_U:
             point, at = _code_point(data, at + 2, end)
             if point < 0:
                 return BAD, escaped
@@ -92,7 +93,7 @@ def unescape(data: Any, begin: int, end: int, out: Any, at: int) -> int:
         begin, at = begin + plain, at + plain
         if begin == end:
             break
-        if data[begin + 1] == ord("u"):
+        if data[begin + 1] == _SMALL_U:
             point, begin = _code_point(data, begin + 2, end)
             at = encode(point, out, at)
         else:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import carray, types
+from numba import types
 
 from gristmill.core.compiled import compiled, entry
 from gristmill.core.kernels.memory import int64_at, pointer, prefetch
@@ -39,19 +39,19 @@ def _last_at_most(values: Any, wanted: int) -> Any:
 def _widen(address: int, itemsize: int, count: int, out: Any) -> None:
     """Copy `count` ids of 1, 2, 4 or 8 bytes into int64."""
     if itemsize == 2:
-        two = carray(pointer(address, np.uint16), (count,))
+        two = pointer(address, np.uint16)
         for j in range(count):
             out[j] = two[j]
     elif itemsize == 4:
-        four = carray(pointer(address, np.uint32), (count,))
+        four = pointer(address, np.uint32)
         for j in range(count):
             out[j] = four[j]
     elif itemsize == 1:
-        one = carray(pointer(address, np.uint8), (count,))
+        one = pointer(address, np.uint8)
         for j in range(count):
             out[j] = one[j]
     else:
-        eight = carray(pointer(address, np.int64), (count,))
+        eight = pointer(address, np.int64)
         for j in range(count):
             out[j] = eight[j]
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from gristmill.core.compiled import entry, leaf
+from gristmill.core.compiled import compiled, entry
 from gristmill.core.kernels.memory import uint64_at
 from gristmill.core.kernels.types import BYTES, INTS
 
@@ -41,7 +41,7 @@ _ZERO, _ONES = np.uint64(0), np.uint64(0xFFFFFFFFFFFFFFFF)
 _1, _16, _24, _32, _40, _48, _63 = (np.uint64(n) for n in (1, 16, 24, 32, 40, 48, 63))
 
 
-@leaf
+@compiled
 def _load(data: Any, at: int, end: int, words: Any) -> None:
     """The block at `at` as 16 words, zeros beyond `end`."""
     i = 0
@@ -54,7 +54,7 @@ def _load(data: Any, at: int, end: int, words: Any) -> None:
             words[i] |= np.uint64(data[np.uint64(at + k)]) << np.uint64(8 * k)
 
 
-@leaf
+@compiled
 def _mixed(a: Any, b: Any, c: Any, d: Any, x: Any, y: Any) -> Any:
     a = a + b + x
     d ^= a
@@ -71,7 +71,7 @@ def _mixed(a: Any, b: Any, c: Any, d: Any, x: Any, y: Any) -> Any:
     return a, b, c, d
 
 
-@leaf
+@compiled
 def _compress(state: Any, m: Any, count: Any, last: Any) -> None:
     """Mix the 16 words of a block into the state; `count` bytes so far, `last` is all ones for the last block."""
     a0, a1, a2, a3, b0, b1, b2, b3 = state[0], state[1], state[2], state[3], state[4], state[5], state[6], state[7]
@@ -96,7 +96,7 @@ def _compress(state: Any, m: Any, count: Any, last: Any) -> None:
     state[7] ^= b3 ^ d3
 
 
-@leaf
+@compiled
 def digest(data: Any, begin: int, end: int, scratch: Any) -> Any:
     """Both halves of the digest of data[begin:end], as signed numbers; `scratch` has room for 24 words."""
     state, words = scratch[:8], scratch[8:]

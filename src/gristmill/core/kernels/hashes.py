@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gristmill.core.compiled import leaf
+from gristmill.core.compiled import compiled
 from gristmill.core.hashing import GOLDEN, MIX_FIRST, MIX_SECOND
 from gristmill.core.kernels.memory import uint64_at
 
@@ -15,7 +15,7 @@ FACTOR = np.uint64(0xD6E8FEB86659FD93)
 _HALF = np.uint64(32)
 
 
-@leaf
+@compiled
 def finalise(number: Any) -> Any:
     """SplitMix64's finaliser: `core.hashing.mix64` without its increment."""
     number = (number ^ (number >> np.uint64(30))) * MIX_FIRST
@@ -23,7 +23,7 @@ def finalise(number: Any) -> Any:
     return number ^ (number >> np.uint64(31))
 
 
-@leaf
+@compiled
 def hash_bytes(data: Any, begin: int, end: int) -> Any:
     """64 bits of data[begin:end]; texts of one length up to eight bytes never collide."""
     hashed, position = np.uint64(0), begin
@@ -36,13 +36,13 @@ def hash_bytes(data: Any, begin: int, end: int) -> Any:
     return hashed ^ (hashed >> _HALF)
 
 
-@leaf
+@compiled
 def _mixed(hashed: Any, block: Any) -> Any:
     hashed = (hashed ^ block) * FACTOR
     return hashed ^ (hashed >> _HALF)
 
 
-@leaf
+@compiled
 def _last_block(data: Any, begin: int, end: int) -> Any:
     """One to eight bytes as a little-endian number; nothing after `end` is read."""
     if end >= 8:

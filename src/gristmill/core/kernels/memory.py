@@ -10,7 +10,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from gristmill.core.compiled import leaf
+from gristmill.core.compiled import compiled
 
 _WORD = ir.IntType(64)
 
@@ -90,7 +90,7 @@ prefetch: Any = intrinsic(_prefetch_line)
 trailing_zeros: Any = intrinsic(_low_zeros)
 
 
-@leaf
+@compiled
 def copy(data: Any, begin: int, end: int, out: Any, at: int) -> Any:
     """Write data[begin:end] at out[at:]; the place after it."""
     for i in range(end - begin):
@@ -98,7 +98,7 @@ def copy(data: Any, begin: int, end: int, out: Any, at: int) -> Any:
     return at + end - begin
 
 
-@leaf
+@compiled
 def common(data: Any, begin: int, other: Any, other_begin: int, size: int) -> Any:
     """How many of `size` bytes are equal before the first that is not."""
     for i in range(size):
@@ -107,7 +107,7 @@ def common(data: Any, begin: int, other: Any, other_begin: int, size: int) -> An
     return size
 
 
-@leaf
+@compiled
 def place_of(ordered: Any, wanted: Any) -> Any:
     """Where `wanted` stands among rising values, or would; np.searchsorted takes 0.7 s to compile."""
     low, high = 0, ordered.size
@@ -120,7 +120,7 @@ def place_of(ordered: Any, wanted: Any) -> Any:
     return low
 
 
-@leaf
+@compiled
 def holds(values: Any, wanted: Any) -> Any:
     """Whether any of the values is the wanted one: all are looked at, by vector instructions."""
     found = False
@@ -129,10 +129,37 @@ def holds(values: Any, wanted: Any) -> Any:
     return found
 
 
-@leaf
+@compiled
 def count(values: Any, wanted: Any) -> Any:
     """How many of the values are the wanted one."""
     found = 0
     for i in range(values.size):
         found += values[i] == wanted
     return found
+
+
+@compiled
+def largest(values: Any) -> Any:
+    """The largest of some values that are not below 0; 0 of none. np.max takes 0.5 s to compile."""
+    found = 0
+    for i in range(values.size):
+        found = max(found, values[i])
+    return found
+
+
+@compiled
+def smallest(values: Any) -> Any:
+    """The smallest of one or more values."""
+    found = values[0]
+    for i in range(values.size):
+        found = min(found, values[i])
+    return found
+
+
+@compiled
+def longest_row(offsets: Any) -> Any:
+    """The most that any row has; 0 where there are no rows."""
+    longest = 0
+    for row in range(offsets.size - 1):
+        longest = max(longest, offsets[row + 1] - offsets[row])
+    return longest

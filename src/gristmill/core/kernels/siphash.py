@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gristmill.core.compiled import leaf
+from gristmill.core.compiled import compiled
 
 # SipHash's own constants: the state before the first block.
 START = tuple(
@@ -16,7 +16,7 @@ _13, _16, _17, _21, _32 = (np.uint64(bits) for bits in (13, 16, 17, 21, 32))
 _43, _47, _48, _51 = (np.uint64(bits) for bits in (43, 47, 48, 51))
 
 
-@leaf
+@compiled
 def _round(a: Any, b: Any, c: Any, d: Any) -> Any:
     a += b
     b = (b << _13 | b >> _51) ^ a
@@ -31,14 +31,14 @@ def _round(a: Any, b: Any, c: Any, d: Any) -> Any:
     return a, b, c, d
 
 
-@leaf
+@compiled
 def add_block(a: Any, b: Any, c: Any, d: Any, block: Any) -> Any:
     """The state after one more block of 64 bits."""
     a, b, c, d = _round(*_round(a, b, c, d ^ block))
     return a ^ block, b, c, d
 
 
-@leaf
+@compiled
 def finish(a: Any, b: Any, c: Any, d: Any) -> Any:
     """The hash of all blocks, the last of which tells how many bytes or letters there were."""
     a, b, c, d = _round(*_round(*_round(*_round(a, b, c ^ np.uint64(0xFF), d))))

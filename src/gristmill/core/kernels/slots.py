@@ -16,7 +16,7 @@ import numpy.typing as npt
 from numba import types
 
 from gristmill.core.arrays import Hashes
-from gristmill.core.compiled import compiled, entry, leaf
+from gristmill.core.compiled import compiled, entry, maker
 from gristmill.core.hashing import GOLDEN
 from gristmill.core.kernels.hashes import hash_bytes
 from gristmill.core.kernels.types import BYTES, HASHES, INTS
@@ -43,7 +43,7 @@ def hash_map(numbers: Mapping[str, int]) -> HashMap:
     return slots, values
 
 
-@leaf
+@compiled
 def slot_of(slots: Any, key: Any) -> Any:
     """The slot of `key`, or the empty one where it belongs."""
     mask = np.uint64(slots.size - 1)
@@ -53,7 +53,7 @@ def slot_of(slots: Any, key: Any) -> Any:
     return np.int64(slot)
 
 
-@leaf
+@compiled
 def key_of(data: Any, begin: int, end: int) -> Any:
     """The hash of data[begin:end], never that of an empty slot."""
     return max(hash_bytes(data, begin, end), _ONE)
@@ -67,16 +67,18 @@ def _fill(data: Any, offsets: Any, numbers: Any, slots: Any, values: Any) -> Non
         slots[slot], values[slot] = key, numbers[i]
 
 
-@compiled
+@maker
 def new_sightings(most: int) -> Any:
     """A table for uses of up to `most` keys: pairs of key and place, and the place to count on from."""
     slots = 4
     while slots < 2 * most:
         slots *= 2
-    return np.zeros((slots, 2), np.int64), np.ones(1, np.int64)
+    begin = np.zeros(1, np.int64)
+    begin[0] = 1
+    return np.zeros((slots, 2), np.int64), begin
 
 
-@leaf
+@compiled
 def begin_use(table: Any, keys: int) -> Any:
     """Begin to use the table for this many keys: the place of the first, and the shift from a hash to a slot."""
     base = table[1][0]
@@ -87,7 +89,7 @@ def begin_use(table: Any, keys: int) -> Any:
     return base, _HASH_BITS - bits
 
 
-@leaf
+@compiled
 def first_place(table: Any, base: int, shift: Any, key: Any, place: int) -> Any:
     """Where this key was first seen in this use of the table: `place` itself if it is new."""
     slots = table[0]

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from gristmill.core.compiled import leaf
+from gristmill.core.compiled import compiled
 
 _1, _2, _3 = np.uint64(1), np.uint64(2), np.uint64(3)
 
 
-@leaf
+@compiled
 def decode(data: Any, position: int) -> Any:
     """The character at `position`, and its length in bytes."""
     at = np.uint64(position)  # which spares the test for an index below 0
@@ -27,7 +27,7 @@ def decode(data: Any, position: int) -> Any:
     return code << 6 | data[at + _3] & 0x3F, 4
 
 
-@leaf
+@compiled
 def encode(code: int, out: Any, at: int) -> Any:
     """Write a character at out[at:]; the place after it."""
     if code < 0x80:
@@ -44,13 +44,13 @@ def encode(code: int, out: Any, at: int) -> Any:
     return at + 4
 
 
-@leaf
+@compiled
 def begins(byte: Any) -> Any:
     """Whether a character begins with this byte: the other bytes of one have the bits 10 in front."""
     return byte & 0xC0 != 0x80
 
 
-@leaf
+@compiled
 def count_characters(data: Any, begin: int, end: int) -> Any:
     """How many characters begin in data[begin:end]."""
     count = 0
@@ -59,7 +59,7 @@ def count_characters(data: Any, begin: int, end: int) -> Any:
     return count
 
 
-@leaf
+@compiled
 def character_start(data: Any, at: int) -> Any:
     """Where the character begins that the byte at `at` is part of."""
     while not begins(data[at]):
@@ -67,7 +67,7 @@ def character_start(data: Any, at: int) -> Any:
     return at
 
 
-@leaf
+@compiled
 def next_start(data: Any, at: int, end: int) -> Any:
     """The first place from `at` on where a character begins, `end` if there is none."""
     while at < end and not begins(data[at]):

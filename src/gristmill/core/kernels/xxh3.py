@@ -16,7 +16,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from gristmill.core.compiled import entry, leaf
+from gristmill.core.compiled import compiled, entry
 from gristmill.core.kernels.memory import int64_at, prefetch
 
 LONGEST_SHORT = 240
@@ -101,7 +101,7 @@ _scramble: Any = intrinsic(_lanes_and_keys)
 _fold: Any = intrinsic(_folded_product)
 
 
-@leaf
+@compiled
 def _xxh3(address: int, length: int, after: int, lanes: Any) -> Any:
     """The sum of `length` bytes (over 240) at an address, in `lanes`; what is at `after` comes into the cache."""
     for i in range(8):

@@ -93,7 +93,7 @@ def hash_spans(
 
 
 @compiled
-def _without(data: Any, begin: int, end: int, paragraphs: bool, spans: Any, out: Any, size: int) -> int:
+def _without(data: Any, begin: int, end: int, paragraphs: bool, spans: Any, out: Any, size: int) -> Any:
     """Copy the text [begin, end) without these spans to out[size:]; returns the new size.
 
     What lies between two spans goes with the later one, or, if that is the first to be kept, with the earlier one.
@@ -111,7 +111,7 @@ def _without(data: Any, begin: int, end: int, paragraphs: bool, spans: Any, out:
         at = stop
         span += 1
         first, stop = _next_span(data, stop + 1, end, paragraphs)
-    return int(copy(data, min(at, end), end, out, size))
+    return copy(data, min(at, end), end, out, size)
 
 
 @entry(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import carray, types
+from numba import types
 
 from gristmill.core.compiled import compiled, entry
 from gristmill.core.kernels.memory import place_of, pointer
@@ -13,16 +13,11 @@ from gristmill.core.kernels.types import FLOATS, INTS
 
 
 @compiled
-def _shingles(address: int, size: int) -> Any:
-    return carray(pointer(address, np.uint64), (size,))
-
-
-@compiled
-def _common(left: Any, right: Any) -> int:
-    """How many numbers two sorted sets share; no branch depends on the data."""
+def _common(left: Any, n: int, right: Any, m: int) -> int:
+    """How many numbers two sorted sets of n and m share; no branch depends on the data."""
     i = j = shared = 0
-    while i < left.size and j < right.size:
-        x, y = left[np.uint64(i)], right[np.uint64(j)]
+    while i < n and j < m:
+        x, y = left[i], right[j]
         i += x <= y
         j += y <= x
         shared += x == y
@@ -39,7 +34,8 @@ def similarities(addresses: Any, sizes: Any, threshold: Any, out: Any) -> None:
         n, m = sizes[0, pair], sizes[1, pair]
         out[pair] = 0.0
         if min(n, m) / max(n, m) >= threshold:
-            shared = _common(_shingles(addresses[0, pair], n), _shingles(addresses[1, pair], m))
+            left, right = pointer(addresses[0, pair], np.uint64), pointer(addresses[1, pair], np.uint64)
+            shared = _common(left, n, right, m)
             out[pair] = shared / (n + m - shared)
 
 

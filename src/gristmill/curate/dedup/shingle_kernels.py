@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from gristmill.core.compiled import compiled, entry, leaf
+from gristmill.core.compiled import compiled, entry
 from gristmill.core.hashing import GOLDEN
 from gristmill.core.kernels.hashes import FACTOR, finalise
 from gristmill.core.kernels.siphash import START, add_block, finish
@@ -31,7 +31,7 @@ _BLOCK = 4096
 _UNITS = types.Array(types.uint32, 1, "C", readonly=True)
 
 
-@leaf
+@compiled
 def _word_hash(data: Any, at: int, end: int, table: Any) -> Any:
     """SipHash of a word's letters in lower case, three of 20 bits a block; the last block has their number."""
     a, b, c, d = START

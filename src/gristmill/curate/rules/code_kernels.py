@@ -118,7 +118,7 @@ def _marks(data: Any, at: int, end: int) -> Any:
         compound |= _is_compound(last, byte, following)
         before, last = last, byte
         at += 1
-    return int(operator) + int(assignment) + int(call) + int(compound)
+    return operator + assignment + call + compound
 
 
 @compiled

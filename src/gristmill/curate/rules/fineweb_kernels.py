@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numba import types
 
-from gristmill.core.compiled import compiled, entry
+from gristmill.core.compiled import entry
 from gristmill.core.kernels.hashes import hash_bytes
 from gristmill.core.kernels.lines import NEWLINE, line_end
-from gristmill.core.kernels.memory import count
+from gristmill.core.kernels.memory import count, largest
 from gristmill.core.kernels.slots import begin_use, first_place, new_sightings
 from gristmill.core.kernels.types import BYTES, INTS
 from gristmill.core.kernels.utf8 import character_start, count_characters, decode
@@ -21,23 +22,15 @@ _FIGURES = types.float64[:, ::1]
 _LINES, _PUNCT, _SHORT, _DUP, _LISTS = range(5)
 
 
-@compiled
-def _most_lines(feeds: Any) -> Any:
-    most = 0
-    for number in feeds:
-        most = max(most, int(number) + 1)
-    return most
-
-
 @entry(types.void(BYTES, INTS, BYTES, types.int64, _FIGURES))
 def measure_lines(data: Any, offsets: Any, characters: Any, short_chars: int, figures: Any) -> None:
     """The figures of each document's lines that are not blank."""
     for document in range(offsets.size - 1):
         figures[_LISTS, document] = count(data[offsets[document] : offsets[document + 1]], NEWLINE)
-    seen = new_sightings(_most_lines(figures[_LISTS]))
+    seen = new_sightings(np.int64(largest(figures[_LISTS])) + 1)
     for document in range(offsets.size - 1):
         start, end = offsets[document], offsets[document + 1]
-        base, shift = begin_use(seen, int(figures[_LISTS, document]) + 1)
+        base, shift = begin_use(seen, np.int64(figures[_LISTS, document]) + 1)
         lines = terminal = short = repeated = total = 0
         while start < end:
             after = line_end(data, start, end)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from gristmill.core.compiled import entry, leaf
+from gristmill.core.compiled import compiled, entry
 from gristmill.core.kernels.lines import break_size
 from gristmill.core.kernels.slots import slot_of
 from gristmill.core.kernels.types import BYTES, HASHES, INTS, INTS32
@@ -23,7 +23,7 @@ _HASH, _HYPHEN, _POINT = 0x23, 0x2D, 0x2E
 _BULLET, _ELLIPSIS = 0xA2, 0xA6
 
 
-@leaf
+@compiled
 def _share(part: float, whole: float) -> Any:
     return part / whole if whole else np.nan
 
@@ -31,7 +31,7 @@ def _share(part: float, whole: float) -> Any:
 @entry(types.void(INTS, HASHES, INTS32, BYTES, HASHES, _FIGURES))
 def measure_words(offsets: Any, hashes: Any, chars: Any, flags: Any, stop_words: Any, figures: Any) -> None:
     """The figures of words: how many, their mean length, and how many of certain kinds."""
-    last_seen = np.full(stop_words.size, -1, np.int64)
+    last_seen = np.zeros(stop_words.size, np.int64)
     for document in range(offsets.size - 1):
         counted = length = alpha = stops = 0
         for word in range(offsets[document], offsets[document + 1]):
@@ -40,8 +40,8 @@ def measure_words(offsets: Any, hashes: Any, chars: Any, flags: Any, stop_words:
             counted += is_word
             length += is_word * chars[word]
             slot = slot_of(stop_words, hashes[word])
-            if stop_words[slot] != 0 and last_seen[slot] != document:
-                last_seen[slot] = document
+            if stop_words[slot] != 0 and last_seen[slot] <= document:
+                last_seen[slot] = document + 1
                 stops += 1
         total = offsets[document + 1] - offsets[document]
         figures[_COUNTED, document], figures[_WORDS, document] = counted, total
@@ -49,13 +49,13 @@ def measure_words(offsets: Any, hashes: Any, chars: Any, flags: Any, stop_words:
         figures[_STOPS, document] = stops
 
 
-@leaf
+@compiled
 def _is_general(data: Any, position: int, last: int) -> Any:
     """Whether the character here is the one in U+2000 to U+203F whose last byte is given."""
     return data[position] == 0xE2 and data[position + 1] == 0x80 and data[position + 2] == last
 
 
-@leaf
+@compiled
 def _points(data: Any, position: int, end: int) -> Any:
     after = position
     while after < end and data[after] == _POINT:
@@ -63,20 +63,20 @@ def _points(data: Any, position: int, end: int) -> Any:
     return after - position
 
 
-@leaf
+@compiled
 def _begins_as_item(data: Any, begin: int, end: int) -> Any:
     """Whether a line begins with a bullet or a hyphen."""
     return begin < end and (data[begin] == _HYPHEN or _is_general(data, begin, _BULLET))
 
 
-@leaf
+@compiled
 def _ends_in_ellipsis(data: Any, begin: int, end: int) -> Any:
     if end - begin < 3:
         return False
     return _is_general(data, end - 3, _ELLIPSIS) or _points(data, end - 3, end) == 3
 
 
-@leaf
+@compiled
 def _count_symbols(data: Any, begin: int, end: int) -> Any:
     """How many #, and how many ellipses of either kind."""
     hashes = ellipses = 0
@@ -95,7 +95,7 @@ def _count_symbols(data: Any, begin: int, end: int) -> Any:
     return hashes, ellipses
 
 
-@leaf
+@compiled
 def _count_lines(data: Any, begin: int, end: int, characters: Any) -> Any:
     """How many lines, how many of them begin as an item of a list, how many end in an ellipsis."""
     lines = bullets = ellipses = 0

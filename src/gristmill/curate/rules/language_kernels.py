@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import float32, float64, int16, int32, int64, types, uint8, void
 
-from gristmill.core.compiled import entry, leaf
+from gristmill.core.compiled import compiled, entry
 from gristmill.core.kernels.memory import copy
 from gristmill.core.kernels.types import BYTES, INTS
 from gristmill.core.kernels.utf8 import next_start
@@ -23,7 +23,7 @@ _AUTOMATON = types.UniTuple(int32[::1], 3)
 _BAYES = types.Tuple((int16[:, ::1], float32[::1], float32[::1], int32[::1]))
 
 
-@leaf
+@compiled
 def _copy_pieces(data: Any, begin: int, end: int, length: int, out: Any, at: int) -> Any:
     """Copy PIECES pieces of about `length` bytes, whole characters, each ended by a line feed."""
     for piece in range(PIECES):
@@ -62,7 +62,7 @@ def find_unusual(data: Any, ends: Any, unusual: Any) -> None:
         unusual[row] = accents or not small
 
 
-@leaf
+@compiled
 def _count(data: Any, begin: int, end: int, automaton: Any, counts: Any, seen: Any) -> Any:
     """Count the n-grams of one sample; `seen` lists them in the order of first sight."""
     moves, rows, features = automaton
@@ -78,7 +78,7 @@ def _count(data: Any, begin: int, end: int, automaton: Any, counts: Any, seen: A
     return found
 
 
-@leaf
+@compiled
 def _weigh(seen: Any, found: int, counts: Any, bayes: Any, sums: Any) -> None:
     """The log-likelihood of each class; the counts go back to zero."""
     table, prior, logs, _ = bayes
@@ -92,7 +92,7 @@ def _weigh(seen: Any, found: int, counts: Any, bayes: Any, sums: Any) -> None:
             sums[k] += weight * float32(table[feature, k])
 
 
-@leaf
+@compiled
 def _best(sums: Any, size: int, labels: Any, shares: Any) -> Any:
     """The likeliest label and its probability; the temperature √size keeps scores comparable between lengths."""
     top, total, best = sums[0], 0.0, 0

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import int32, int64, types, uint8, uint64, void
 
-from gristmill.core.compiled import entry, leaf
+from gristmill.core.compiled import compiled, entry
 from gristmill.core.kernels.hashes import finalise
 from gristmill.core.kernels.slots import slot_of
 from gristmill.core.kernels.types import BYTES, INTS
@@ -37,14 +37,14 @@ def fill(links: Any, targets: Any, keys: Any, nodes: Any) -> None:
         keys[slot], nodes[slot] = key, targets[i]
 
 
-@leaf
+@compiled
 def _child(keys: Any, nodes: Any, node: Any, code: int) -> Any:
     """The node after `node` by the character `code`, or -1."""
     slot = slot_of(keys, finalise(np.uint64(node) << np.uint64(CHARACTER_BITS) | np.uint64(code)))
     return nodes[slot] if keys[slot] != 0 else -1
 
 
-@leaf
+@compiled
 def _longest(data: Any, at: int, end: int, allowed: int, listed: Any) -> Any:
     """The end of the longest listed word at `at` of the `allowed` kinds, or -1."""
     characters, keys, nodes, kinds, small = listed
@@ -62,7 +62,7 @@ def _longest(data: Any, at: int, end: int, allowed: int, listed: Any) -> Any:
     return found
 
 
-@leaf
+@compiled
 def _count(data: Any, at: int, end: int, characters: Any) -> Any:
     """How many characters are part of words, and whether the last one is."""
     count, inside = 0, False
@@ -74,7 +74,7 @@ def _count(data: Any, at: int, end: int, characters: Any) -> Any:
     return count, inside
 
 
-@leaf
+@compiled
 def _match(data: Any, at: int, end: int, listed: Any) -> Any:
     """As `match`, for one document."""
     characters, total, within, inside = listed[0], 0, 0, False

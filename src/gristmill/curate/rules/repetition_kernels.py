@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numba import boolean, float64, int16, int64, types, void
 
-from gristmill.core.compiled import compiled, entry
+from gristmill.core.compiled import compiled, entry, maker
 from gristmill.core.kernels.hashes import FACTOR, hash_bytes
 from gristmill.core.kernels.lines import NEWLINE, line_end
-from gristmill.core.kernels.memory import count
+from gristmill.core.kernels.memory import count, longest_row, smallest
 from gristmill.core.kernels.slots import begin_use, first_place, new_sightings
 from gristmill.core.kernels.types import BYTES, FLOATS, HASHES, INTS, INTS32
 from gristmill.core.kernels.utf8 import count_characters
@@ -94,7 +94,7 @@ def judge_segments(data: Any, offsets: Any, kinds: Any, bare: bool, limits: Any,
             codes[row], values[row] = _judge_segments(data, inner, lines, characters, limits, table)
 
 
-@compiled
+@maker
 def _new_sums(most: int) -> Any:
     """Running sums for up to `most` words: of hashes, the inverse power at each word, and of characters."""
     return np.zeros(most + 1, np.uint64), np.zeros(most + 1, np.uint64), np.zeros(most + 1, np.int64)
@@ -222,14 +222,6 @@ def _judge_repeated(sums: Any, words: int, covered: int, characters: int, limits
 
 
 @compiled
-def _most_words(bounds: Any) -> Any:
-    most = 0
-    for row in range(bounds.size - 1):
-        most = max(most, bounds[row + 1] - bounds[row])
-    return most
-
-
-@compiled
 def _judge_copies(
     data: Any, begin: int, starts: Any, ends: Any, sums: Any, joined: bool, characters: int, limits: Any, table: Any
 ) -> Any:
@@ -242,7 +234,7 @@ def _judge_copies(
     if words < size:
         return _KEEP, np.nan
     covered = _covered(sums, words - size + 1, size, table)
-    if joined and covered / characters > limits[1].min():
+    if joined and covered / characters > smallest(limits[1]):
         _sum_bytes(data, begin, starts, ends, sums)
     return _judge_repeated(sums, words, covered, characters, limits, table)
 
@@ -256,7 +248,7 @@ def judge_grams(
     `joined` compares copies by their words written without spaces, and lets an n-gram that comes once be the top one.
     """
     bounds, starts, ends, hashes, chars = words
-    most = _most_words(bounds)
+    most = longest_row(bounds)
     table, sums, counts = new_sightings(most), _new_sums(most), np.zeros(most, np.int32)
     for row in range(offsets.size - 1):
         if codes[row] != _KEEP:
