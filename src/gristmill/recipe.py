@@ -162,8 +162,8 @@ class Recipe:
         self._set("clean", _made(CleanOptions, self.clean, "the recipe's clean") if self.clean is not None else None)
         for name, kind in (("mix", MixOptions), ("decontaminate", DecontaminateOptions)):
             self._set(name, _made(kind, value, f"the recipe's {name}") if (value := getattr(self, name)) else None)
-        self._set("filters", tuple(_rule(value) for value in _listed(self.filters, "filters")))
-        self._set("dedup", tuple(_dedup(value) for value in _listed(self.dedup, "dedup")))
+        self._set("filters", tuple(map(_rule, _listed(self.filters, "filters"))))
+        self._set("dedup", tuple(map(_dedup, _listed(self.dedup, "dedup"))))
         self._check_names()
 
     def _set(self, name: str, value: object) -> None:

@@ -107,9 +107,8 @@ def _default_index_dir() -> Path:
 def _request(arguments: Mapping[str, object], relative: bool) -> dict[str, object]:
     """What names an index: the arguments that shape the rows, and where relative paths begin."""
     named = {key: value for key, value in sorted(arguments.items()) if key not in _UNINDEXED}
-    request: dict[str, object] = json.loads(
-        json.dumps(named | {"cwd": os.getcwd() if relative else None}, default=repr)
-    )
+    named["cwd"] = os.getcwd() if relative else None
+    request: dict[str, object] = json.loads(json.dumps(named, default=repr))
     if unnamed := [key for key, value in request.items() if " at 0x" in str(value)]:
         raise ConfigError(f"{', '.join(unnamed)} cannot be named in an index: pass plain values.")
     return request
@@ -120,14 +119,22 @@ def _source_files(
 ) -> list[tuple[str, int, int]]:
     """(path, bytes, time of change) of the local files behind a request; empty where all come from elsewhere."""
     folders = [str(folder) for folder in given if folder and os.path.isdir(str(folder))]
-    splits = data_files.values() if isinstance(data_files, Mapping) else [data_files]
-    patterns = [name for names in splits for name in ([names] if isinstance(names, str) else names or ())]
+    found, own = _local_files(folders, _patterns(data_files)), os.path.abspath(index_dir)
+    files = (file for file in sorted(found) if os.path.isfile(file) and os.path.dirname(os.path.abspath(file)) != own)
+    return [(file, stat.st_size, stat.st_mtime_ns) for file in files if (stat := os.stat(file))]
+
+
+def _local_files(folders: Sequence[str], patterns: Sequence[str]) -> set[str]:
+    """What patterns name, by themselves or in a folder, and all that lies in the folders."""
     inside = [os.path.join(folder, pattern) for folder in folders for pattern in patterns]
     found = {file for pattern in (*patterns, *inside) for file in glob.iglob(pattern, recursive=True)}
     found |= {os.path.join(top, file) for folder in folders for top, _, files in os.walk(folder) for file in files}
-    own = os.path.abspath(index_dir)
-    files = (file for file in sorted(found) if os.path.isfile(file) and os.path.dirname(os.path.abspath(file)) != own)
-    return [(file, stat.st_size, stat.st_mtime_ns) for file in files if (stat := os.stat(file))]
+    return found
+
+
+def _patterns(data_files: Spelt | Mapping[str, Spelt]) -> list[str]:
+    splits = data_files.values() if isinstance(data_files, Mapping) else [data_files]
+    return [name for names in splits for name in ([names] if isinstance(names, str) else names or ())]
 
 
 def _read_index(path: str, place: Path, sources: str) -> ArrowIndex | None:
