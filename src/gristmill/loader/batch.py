@@ -24,7 +24,7 @@ from gristmill.store.maps import MAX_MAPS
 from gristmill.store.opening import as_store
 from gristmill.store.table import DocumentColumns, table_of
 
-_NEED_DOCUMENTS = ("doc_ids", "position_ids", "cu_seqlens")
+_NEED_DOCUMENTS = {"doc_ids", "position_ids", "cu_seqlens"}
 # Each row may touch two shards, far under the maps a process may have.
 _MAPPED_ROWS = 4096
 # A row of random tokens costs a frame (128 KiB of uint16): two threads fill the cache of 64 MiB.
@@ -116,12 +116,13 @@ class Assembler:
         self._multiple, self._plan = pad_to_multiple_of, plan
         self._by_piece = issubclass(plan.cut, DocumentCut)
         masked = self._by_piece or bool(plan.exclusions) or not plan.options.drop_last
-        wanted = [key for key in DTYPES if key == "input_ids" or key in keys or (key == "loss_mask" and masked)]
-        self._looks_up = not self._by_piece and any(key in _NEED_DOCUMENTS for key in keys)
+        asked = {"input_ids", *keys, *(("loss_mask",) if masked else ())}
+        self._looks_up = not self._by_piece and not _NEED_DOCUMENTS.isdisjoint(keys)
         self._table = table_of([as_store("A source", source.store) for source in plan.sources], max_maps)
         if self._by_piece or self._looks_up:
             _ = self._table.documents  # which may refuse
         self._eos = self._one_eos(masked)
+        wanted = [key for key in DTYPES if key in asked]
         self.filler = Filler(
             wanted, eos=self._eos, by_piece=self._by_piece, max_docs=max_docs, buffer_bytes=buffer_bytes
         )
