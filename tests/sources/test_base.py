@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from gristmill.core.errors import ConfigError
-from gristmill.sources.base import expand
+from gristmill.core.errors import ConfigError, SourceError
+from gristmill.sources.base import Format, InputFile, Mishap, Mishaps, Part, expand, parts_from, skippable
 
 
 def write(folder: Path, names: Iterable[str]) -> Path:
@@ -106,3 +107,41 @@ def test_files_that_are_missing_from_a_range_are_named(tmp_path: Path) -> None:
 def test_names_that_really_hold_braces_or_colons_are_read(tmp_path: Path) -> None:
     write(tmp_path, ["{a,b}.txt", "c::d.txt"])
     assert names(tmp_path / "{a,b}.txt", tmp_path / "c::d.txt") == ["{a,b}.txt", "c::d.txt"]
+
+
+@pytest.mark.parametrize(("options", "said"), [
+    ({"format": "jsnol"}, "No format is called 'jsnol'"), ({"documents": "page"}, "documents is 'file', 'line'"),
+    ({"encoding": "utf-9"}, "encoding 'utf-9' is not one that Python knows"), ({"text": ""}, "cannot be empty"),
+    ({"fields": ["row"]}, "'row' cannot be carried"), ({"id": "text"}, "must be different fields"),
+])  # fmt: skip
+def test_a_format_that_cannot_be_is_refused(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        Format(**options)
+
+
+def test_encodings_have_one_name_and_a_single_field_is_a_list() -> None:
+    assert Format(encoding="UTF8").is_utf8 and Format(encoding="latin-1").encoding == "iso8859-1"
+    assert Format(fields="url").fields == ("url",)
+
+
+def test_parts_of_a_file_share_its_size() -> None:
+    file = InputFile("web", Path("a"), "a")
+    parts = parts_from(file, [0, 10, 25], 100)
+    assert [(part.start, part.stop, part.size) for part in parts] == [(0, 10, 33), (10, 25, 33), (25, None, 34)]
+    assert parts_from(file, [], 7) == [Part(file, size=7)]
+
+
+def test_what_was_not_read_is_counted_by_file_and_told_of_the_first_twenty() -> None:
+    kept: list[Mishap] = []
+    mishaps = Mishaps("skip", kept.extend)
+    for number in range(50):
+        file = InputFile("web", Path(f"{number:02}"), f"{number:02}")
+        for row in range(1 + (number == 0)):
+            mishaps.report(skippable(f"{number:02} is bad."), file, place=row)
+        mishaps.empty.append(file.name)
+    facts: dict[str, Any] = mishaps.finish()
+    assert facts["unreadable"] == len(kept) == 51 and facts["ignored"] == 0
+    assert facts["damaged"][0] == facts["empty"][0] == 50 and len(facts["damaged"][1]) == len(facts["empty"][1]) == 20
+    assert facts["damaged"][1][:2] == ["00 is bad. (and 1 more there)", "01 is bad."]
+    with pytest.raises(SourceError, match=r'say on_error="skip"'):
+        Mishaps().report(skippable("x is bad."), InputFile("web", Path("x"), "x"))

@@ -1,0 +1,61 @@
+"""Lines out of streams: whole ones, each owned by one part, and none too long."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gristmill.sources import base
+from gristmill.sources.base import Format, InputFile, Part
+from gristmill.sources.lines import cut_bytes, is_utf8, read_blocks, read_whole, tabulate, text_blocks, where
+
+LINES = st.lists(st.sampled_from(["a", "", "bc ", "\t", "größer", "x" * 9]), max_size=8)
+
+
+@given(LINES, st.booleans(), st.integers(1, 9))
+def test_parts_of_any_size_own_each_line_once(lines: list[str], ends: bool, size: int) -> None:
+    data = "\n".join(lines).encode() + (b"\n" if ends and lines else b"")
+    starts = list(range(0, len(data), size)) or [0]
+    parts = zip(starts, [*starts[1:], None], strict=True)
+    blocks = (block for start, stop in parts for block in read_blocks(io.BytesIO(data[start:]), start, stop))
+    assert b"".join(block or b"" for _, block in blocks) == data
+
+
+def test_a_line_over_the_limit_is_told_and_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "MAX_DOCUMENT_BYTES", 4)
+    assert list(read_blocks(io.BytesIO(b"ab\nabcdef\ncd\n"), 0, None)) == [(0, b"ab\n"), (3, None), (10, b"cd\n")]
+
+
+def test_a_table_of_lines_says_where_each_ends_and_whether_it_is_blank() -> None:
+    table = tabulate(b"one\r\n \t\n\ntwo")
+    assert table.begins.tolist() == [0, 5, 8, 9] and table.ends.tolist() == [3, 7, 8, 12]
+    assert table.filled.tolist() == [True, False, False, True]
+
+
+def test_only_plain_utf8_is_cut_at_any_byte(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"x" * 100)
+    file = InputFile("web", tmp_path / "a.txt", "a.txt")
+    assert [part.start for part in cut_bytes(file, Format(), 100, 40)] == [0, 40, 80]
+    assert cut_bytes(file, Format(encoding="latin-1"), 100, 40) == [Part(file, size=100)]
+
+
+def test_a_byte_order_mark_is_no_text_and_other_encodings_become_utf8(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbfone\n")
+    (tmp_path / "b.txt").write_bytes("größer\n".encode("latin-1"))
+    a, b = (Part(InputFile("web", tmp_path / name, name)) for name in ("a.txt", "b.txt"))
+    assert list(text_blocks(a, Format(), None)) == [(3, b"one\n")]
+    assert list(text_blocks(b, Format(encoding="latin-1"), None)) == [(0, "größer\n".encode())]
+
+
+def test_a_stream_is_read_whole_unless_it_is_too_long() -> None:
+    assert read_whole(io.BytesIO(b"abc"), 3) == b"abc" and read_whole(io.BytesIO(b"abcd"), 3, 1) is None
+
+
+def test_places_are_lines_where_they_are_known() -> None:
+    file = InputFile("web", Path("a"), "a")
+    assert where(Part(file), 7, 2) == "a, line 2" and where(Part(file, start=5), 7, 2) == "a, byte 7"
+    assert is_utf8("größer".encode()) and not is_utf8(b"\xff") and is_utf8(b"")

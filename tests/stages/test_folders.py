@@ -1,0 +1,43 @@
+"""The folders of a run: apart from each other, refused before it begins, held until it has ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gristmill.core.errors import ConfigError
+from gristmill.recipe import Recipe, SourceOptions
+from gristmill.stages.folders import RunFolders
+
+
+def folders(tmp_path: Path, work: str | None = None, index: str | None = None) -> RunFolders:
+    named = [str(tmp_path / name) if name else None for name in (work, index)]
+    return RunFolders.of(Recipe(str(tmp_path / "out"), [SourceOptions("web", ["a"])], tokenizer="byte"), *named)
+
+
+@pytest.mark.parametrize(
+    ("work", "index"), [("out", None), ("out/w", None), (None, "out/i"), ("w", "w/i"), ("w/w", "w")]
+)
+def test_none_may_lie_in_another(tmp_path: Path, work: str | None, index: str | None) -> None:
+    with pytest.raises(ConfigError, match="choose a folder beside it"):
+        folders(tmp_path, work, index)
+
+
+@pytest.mark.parametrize("name", ["out", "work", "index"])
+def test_what_others_put_there_is_refused_and_nothing_is_written(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "thesis.txt").write_text("mine")
+    with pytest.raises(ConfigError, match=r"thesis\.txt is no part of"):
+        folders(tmp_path, "work", "index").look(overwrite=True)
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["thesis.txt"]
+
+
+def test_all_are_held_by_one_run(tmp_path: Path) -> None:
+    own = folders(tmp_path, "work", "index")
+    with own.held(overwrite=False) as making:
+        assert making.folder.root == tmp_path / "out" and (tmp_path / "work" / "gristmill-work.json").exists()
+        for other in (folders(tmp_path, "work"), folders(tmp_path, None, "index")):
+            with pytest.raises(ConfigError, match="Another run is writing"), other.held(overwrite=False):
+                pass
+    assert not (tmp_path / "index" / "gristmill-unfinished.json").exists()
