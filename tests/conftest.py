@@ -15,7 +15,7 @@ import pytest
 
 from gristmill.store.format import dtype_for, write_idx
 from gristmill.store.manifest import Manifest
-from gristmill.store.writer import SplitWriter
+from gristmill.store.writer import shard_cuts, shard_name, write_shard
 
 sys.path.append(str(Path(__file__).parent))
 from near_texts import edit, engine, jaccard, make_batch, shingles, texts_of
@@ -56,11 +56,18 @@ def store_of(
     train = random_documents(vocab=vocab, seed=seed) if documents is None else documents
     entries = {}
     for split, part in (("train", train), ("val", val)):
-        writer = SplitWriter(root, split, dtype_for(vocab), tokens_per_shard, compression=compression)
-        if part:
-            lengths = np.array([len(document) + 1 for document in part])
-            writer.append(with_eos(part, vocab), lengths, _rows(split, len(part)))
-        entries[split] = writer.finish()
+        (root / split).mkdir(parents=True, exist_ok=True)
+        lengths = np.array([len(document) + 1 for document in part], dtype=np.int64)
+        ends, tokens, rows = np.append(0, np.cumsum(lengths)), with_eos(part, vocab), _rows(split, len(part))
+        entries[split] = [
+            write_shard(
+                root,
+                shard_name(split, i, compression),
+                dtype_for(vocab),
+                [(tokens[ends[first] : ends[stop]], lengths[first:stop], rows.slice(first, stop - first))],
+            )[0]
+            for i, (first, stop) in enumerate(shard_cuts(lengths, tokens_per_shard, 0))
+        ]
     funnel = [{"stage": "train", "source": "test", "documents": len(train), "bytes": 0, "tokens": 0}]
     named = {"name": tokenizer, "fingerprint": tokenizer}
     Manifest(dtype_for(vocab), vocab - 1, vocab, named, entries, funnel=funnel, versions={"test": "1"}).save(root)

@@ -26,7 +26,6 @@ from gristmill.store.opening import open_store
 from gristmill.store.reader import Store
 from gristmill.store.table import ShardTable
 from gristmill.store.verify import verify
-from gristmill.store.writer import SplitWriter
 
 Make = Callable[..., Path]
 Pair = tuple[Path, Path]
@@ -120,11 +119,6 @@ def test_wider_tokens_are_compressed_as_well(tmp_path: Path, make_store: Make) -
     assert store.tokens(0, 70_000).tolist() == documents[0]
     assert store.document(1).tokens[:-1].tolist() == documents[1]
     assert verify(root).faults == []
-
-
-def test_an_unknown_compression_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"Unknown compression 'zst'.*zstd"):
-        SplitWriter(tmp_path, "train", "uint16", 100, compression="zst")
 
 
 def test_a_compressed_shard_alone_is_no_store(pair: Pair) -> None:

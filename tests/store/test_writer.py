@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gristmill.core.errors import ConfigError
+from gristmill.store.manifest import ShardEntry
 from gristmill.store.opening import open_store
 from gristmill.store.verify import verify
-from gristmill.store.writer import SplitWriter, rows_checksum, shard_cuts
+from gristmill.store.writer import rows_checksum, shard_cuts, write_shard
 
 Make = Callable[..., Path]
 some_documents = st.lists(st.lists(st.integers(0, 255), min_size=0, max_size=30), min_size=1, max_size=40)
@@ -65,44 +66,45 @@ def rows(count: int, **more: Any) -> pa.Table:
     return pa.table({"id": [str(i) for i in range(count)], "source": ["s"] * count, **more})
 
 
-def written(root: Path, cuts: list[int]) -> SplitWriter:
-    """Ten documents of five tokens, appended in batches that end at `cuts`."""
-    writer, first = SplitWriter(root, "train", "uint16", 20), 0
-    for last in [*cuts, 10]:
-        table = rows(10).slice(first, last - first)
-        writer.append(np.arange(first * 5, last * 5), np.full(last - first, 5), table)
-        first = last
-    return writer
+def written(root: Path, cuts: list[int]) -> ShardEntry:
+    """Ten documents of five tokens, given in parts that end at `cuts`."""
+    edges = [0, *cuts, 10]
+    parts = [
+        (np.arange(first * 5, last * 5), np.full(last - first, 5), rows(10).slice(first, last - first))
+        for first, last in pairwise(edges)
+    ]
+    return write_shard(root, "train/shard-00000.bin", "uint16", parts)[0]
 
 
-def test_bytes_do_not_depend_on_the_batches_that_documents_came_in(tmp_path: Path) -> None:
+def test_bytes_do_not_depend_on_the_parts_that_documents_came_in(tmp_path: Path) -> None:
     contents = []
     for name, cuts in (("a", []), ("b", [1, 2, 9]), ("c", [5])):
-        entries = written(tmp_path / name, cuts).finish()
+        entry = written(tmp_path / name, cuts)
         files = sorted((tmp_path / name / "train").iterdir())
-        contents.append((entries, [(file.name, file.read_bytes()) for file in files]))
+        contents.append((entry, [(file.name, file.read_bytes()) for file in files]))
     assert contents[0] == contents[1] == contents[2]
 
 
-def test_each_shard_is_complete_with_its_side_files(tmp_path: Path) -> None:
-    written(tmp_path, []).finish()
-    suffixes = {".bin", ".idx", ".sum", ".docs.parquet", ".ids", ".blocks"}
-    names = {f"shard-{i:05d}{suffix}" for i in range(3) for suffix in suffixes}
-    assert {file.name for file in (tmp_path / "train").iterdir()} == names
+def test_a_shard_is_complete_with_its_side_files(tmp_path: Path) -> None:
+    written(tmp_path, [])
+    suffixes = (".bin", ".idx", ".sum", ".docs.parquet", ".ids", ".blocks")
+    assert {file.name for file in (tmp_path / "train").iterdir()} == {f"shard-00000{suffix}" for suffix in suffixes}
 
 
-def test_nothing_of_a_shard_shows_before_it_is_whole(tmp_path: Path) -> None:
-    writer = SplitWriter(tmp_path, "train", "uint16", 100)
-    writer.append(np.arange(5), np.array([5]), rows(1))
-    assert [file.name for file in (tmp_path / "train").iterdir() if not file.name.startswith(".")] == []
-    writer.abandon()
+def test_nothing_of_a_shard_shows_before_it_is_whole_or_after_it_broke_off(tmp_path: Path) -> None:
+    def parts() -> Iterator[tuple[Any, Any, pa.Table]]:
+        yield np.arange(5), np.array([5]), rows(1)
+        assert [file.name for file in (tmp_path / "train").iterdir() if not file.name.startswith(".")] == []
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_shard(tmp_path, "train/shard-00000.bin", "uint16", parts())
     assert list((tmp_path / "train").iterdir()) == []
 
 
 def test_the_documents_table_keeps_what_the_source_carried_along(tmp_path: Path) -> None:
-    writer = SplitWriter(tmp_path, "train", "uint16", 100)
-    writer.append(np.arange(5), np.array([2, 3]), rows(2, url=["u0", "u1"]))
-    writer.finish()
+    documents = np.arange(5), np.array([2, 3]), rows(2, url=["u0", "u1"])
+    write_shard(tmp_path, "train/shard-00000.bin", "uint16", [documents])
     table = pq.read_table(tmp_path / "train/shard-00000.docs.parquet")
     assert table.to_pydict() == {
         "id": ["0", "1"], "source": ["s", "s"], "offset": [0, 2], "length": [2, 3], "url": ["u0", "u1"],
@@ -114,8 +116,3 @@ def test_rows_are_known_by_their_values_and_not_by_how_arrow_cut_them() -> None:
     cut = pa.concat_tables([whole.slice(0, 1), whole.slice(1)])
     assert rows_checksum(whole) == rows_checksum(cut)
     assert rows_checksum(whole) != rows_checksum(rows(4, url=["a", "", None, "b"]))
-
-
-def test_shards_of_no_tokens_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="tokens_per_shard must be above 0"):
-        SplitWriter(tmp_path, "train", "uint16", 0)

@@ -19,7 +19,6 @@ from gristmill.core.values import shown
 DTYPES = ("uint8", "uint16", "uint32", "uint64")
 SUM_BLOCK = 1 << 20
 MAX_SEQUENCE = 2**31 - 1
-COMPRESSIONS = ("none", "zstd")
 COMPRESSED_SUFFIX = ".zst"
 FRAME_TOKENS = 65_536
 
@@ -42,13 +41,6 @@ IDS_HEADER = 16
 def dtype_for(vocab_size: int) -> str:
     """uint16 up to 65,536 ids, else uint32."""
     return "uint16" if vocab_size <= 65_536 else "uint32"
-
-
-def check_compression(compression: str) -> str:
-    """The name of a compression that shards can have."""
-    if compression not in COMPRESSIONS:
-        raise ConfigError(f"Unknown compression {compression!r}{did_you_mean(str(compression), COMPRESSIONS)}.")
-    return compression
 
 
 def beside(path: str, suffix: str) -> str:

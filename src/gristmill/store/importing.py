@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,12 +30,14 @@ from gristmill.store.format import dtype_for
 from gristmill.store.manifest import SPLITS, FunnelRow, Manifest, ShardEntry
 from gristmill.store.opening import TOKENIZER, PathLike, named_paths
 from gristmill.store.reader import Store
-from gristmill.store.writer import SplitWriter, document_table, shard_name, token_sums, write_side_files
+from gristmill.store.sums import Listing
+from gristmill.store.writer import document_table, shard_name, token_sums, write_shard, write_side_files
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 BOUNDARIES = ("auto", "eos")
 _BATCH_TOKENS = 1 << 24
-# One file becomes one shard, so that it can be a link: no limit of tokens.
-_WHOLE_FILE = 1 << 62
 
 Paths = PathLike | Sequence[PathLike]
 
@@ -90,6 +92,7 @@ def import_store(
         splits = {name: job.add_split(name, _read(stores.get(name, []), eos, boundaries, told)) for name in SPLITS}
         if tokenizer_json is not None:
             place_at(root / TOKENIZER).write(place_at(tokenizer_json).read())
+        making.sums.update(job.sums)
         recipe = {"import": {"files": _fingerprints(stores), "boundaries": boundaries}}
         making.finish(job.manifest(splits, named, recipe))
     return job.finish(stores)
@@ -147,32 +150,27 @@ class _Import:
     eos: int
     vocab_size: int
     report: ImportReport = field(default_factory=ImportReport)
+    sums: Listing = field(default_factory=dict)
 
     @property
     def dtype(self) -> str:
         return dtype_for(self.vocab_size)
 
     def add_split(self, split: str, files: Iterator[ForeignFile]) -> list[ShardEntry]:
-        """One shard a file, linked or copied."""
-        writer = SplitWriter(self.root, split, self.dtype, _WHOLE_FILE)
-        try:
-            for file in files:
-                self._add_file(writer, split, file)
-        finally:
-            writer.abandon()
-        return writer.entries
+        """One shard a file, so that it can be linked; or else copied."""
+        return [self._add_file(shard_name(split, i, "none"), file) for i, file in enumerate(files)]
 
-    def _add_file(self, writer: SplitWriter, split: str, file: ForeignFile) -> None:
-        name = shard_name(split, len(writer.entries), "none")
+    def _add_file(self, name: str, file: ForeignFile) -> ShardEntry:
         right = not file.header and file.tokens.dtype.name == self.dtype
         if right and not file.comes_first and file.has_eos.all():
-            writer.entries.append(self._link(file, name))
+            entry = self._link(file, name)
             self.report.linked.append(name)
         else:
-            self._copy(writer, file)
-            writer.finish()
+            entry, sums = write_shard(self.root, name, self.dtype, self._documents(file))
+            self.sums.update(sums)
             self.report.copied.append(name)
-        self._count(writer.entries[-1], file)
+        self._count(entry, file)
+        return entry
 
     def _count(self, entry: ShardEntry, file: ForeignFile) -> None:
         report = self.report
@@ -196,8 +194,8 @@ class _Import:
         link(file.path, target)
         return beside.entry(name, len(file.tokens), len(lengths))
 
-    def _copy(self, writer: SplitWriter, file: ForeignFile) -> None:
-        """Write the documents with EOS at the end of each, a batch of them at a time."""
+    def _documents(self, file: ForeignFile) -> Iterator[tuple[npt.NDArray[Any], Ints, pa.Table]]:
+        """The documents with EOS at the end of each, a batch of them at a time."""
         for first, last in _batches(file.starts):
             edges = file.starts[first : last + 1]
             part = file.tokens[edges[0] : edges[-1]]
@@ -205,7 +203,7 @@ class _Import:
             has_eos = file.has_eos[first:last]
             part = part.astype(self.dtype)  # before EOS is added, which a narrower dtype might not hold
             fixed = self._with_eos_last(part, edges - edges[0], has_eos, file.comes_first)
-            writer.append(fixed, np.diff(edges) + ~has_eos, file.names.slice(first, last - first))
+            yield fixed, np.diff(edges) + ~has_eos, file.names.slice(first, last - first)
 
     def _with_eos_last(
         self, tokens: npt.NDArray[Any], edges: Ints, has_eos: npt.NDArray[np.bool_], comes_first: bool

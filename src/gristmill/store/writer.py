@@ -1,4 +1,4 @@
-"""Writes a split of a store: shards of whole documents that appear one by one, each complete with its side files.
+"""Writes a shard of whole documents, which appears when it is complete with its side files.
 
 Memory: one shard's document rows (about 100 bytes a document) and one write buffer; tokens go straight to disk.
 """
@@ -17,7 +17,6 @@ import numpy.typing as npt
 import xxhash
 
 from gristmill.core.arrays import Ints
-from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import hash_ids
 from gristmill.places.door import place_at
 from gristmill.places.local import disk_errors
@@ -29,7 +28,6 @@ from gristmill.store.format import (
     SUM_BLOCK,
     beside,
     block_sums,
-    check_compression,
     check_dtype,
     write_ids,
     write_idx,
@@ -43,55 +41,6 @@ if TYPE_CHECKING:
     from gristmill.store.seekable import SeekableWriter
 
 ROW_GROUP = 16_384
-
-
-class SplitWriter:
-    """Appends documents to `root/split/shard-NNNNN.*`; `finish` returns what the manifest must say of them.
-
-    compression="zstd" writes `.bin.zst` in place of `.bin`: frames of 65,536 tokens in zstd's seekable format.
-    """
-
-    def __init__(self, root: Path, split: str, dtype: str, tokens_per_shard: int, *, compression: str = "none") -> None:
-        if tokens_per_shard < 1:
-            raise ConfigError(f"tokens_per_shard must be above 0, not {tokens_per_shard}.")
-        self._root, self._split, self._dtype = root, split, check_dtype(dtype)
-        self._compression = check_compression(compression)
-        self._tokens_per_shard = tokens_per_shard
-        self._shard: ShardWriter | None = None
-        self.entries: list[ShardEntry] = []
-        place_at(root / split).make_folder()
-
-    def append(self, tokens: npt.NDArray[Any], lengths: Ints, documents: pa.Table) -> None:
-        """Add documents: `tokens` end to end, `lengths` of each (none 0), and their rows in the same order."""
-        ends = np.append(0, np.cumsum(lengths))
-        filled = self._shard.tokens if self._shard else 0
-        for i, (first, stop) in enumerate(shard_cuts(lengths, self._tokens_per_shard, filled)):
-            if i:
-                self._close()
-            if first < stop:
-                shard = self._shard or self._open()
-                shard.add(tokens[ends[first] : ends[stop]], lengths[first:stop], documents.slice(first, stop - first))
-
-    def _open(self) -> ShardWriter:
-        name = shard_name(self._split, len(self.entries), self._compression)
-        self._shard = ShardWriter(self._root, name, self._dtype)
-        return self._shard
-
-    def _close(self) -> None:
-        if self._shard is not None:
-            self.entries.append(self._shard.finish())
-            self._shard = None
-
-    def finish(self) -> list[ShardEntry]:
-        """Complete the last shard."""
-        self._close()
-        return self.entries
-
-    def abandon(self) -> None:
-        """Leave nothing of the unfinished shard behind."""
-        if self._shard is not None:
-            self._shard.abandon()
-            self._shard = None
 
 
 def shard_cuts(lengths: Ints, tokens_per_shard: int, filled: int) -> Iterator[tuple[int, int]]:
@@ -116,7 +65,7 @@ def write_shard(
     root: Path, name: str, dtype: str, parts: Iterable[tuple[npt.NDArray[Any], Ints, pa.Table]]
 ) -> tuple[ShardEntry, Listing]:
     """A shard of all `parts`: tokens end to end, lengths and rows of documents each; and its part of `sums.json`."""
-    writer = ShardWriter(root, name, check_dtype(dtype))
+    writer = _Shard(root, name, check_dtype(dtype))
     try:
         for part in parts:
             writer.add(*part)
@@ -125,7 +74,7 @@ def write_shard(
         writer.abandon()
 
 
-class ShardWriter:
+class _Shard:
     """One shard being written under a temporary name; `finish` returns what the manifest must say of it."""
 
     def __init__(self, root: Path, name: str, dtype: np.dtype[Any]) -> None:

@@ -12,7 +12,7 @@ from _values import change_values
 from gristmill.core.seal import sealed
 from gristmill.store.manifest import MANIFEST, Manifest, load_manifest
 from gristmill.store.opening import open_store
-from gristmill.store.writer import SplitWriter
+from gristmill.store.writer import write_shard
 from harness import mutate as change_bytes
 
 CASES = (1_500, 100_000)
@@ -24,13 +24,13 @@ def _store(root: Path) -> Path:
     import pyarrow as pa
 
     if not (root / "train").exists():
-        writer = SplitWriter(root, "train", "uint16", 40)
         rows = pa.table({"id": ["a", "b"], "source": ["s", "s"], "path": ["p", "p"], "content_hash": [1, 2]})
-        writer.append(np.array([1, 2, EOS, 3, EOS], np.uint16), np.array([3, 2]), rows)
+        documents = np.array([1, 2, EOS, 3, EOS], np.uint16), np.array([3, 2]), rows
+        entry, _ = write_shard(root, "train/shard-00000.bin", "uint16", [documents])
         funnel = [{"stage": "train", "source": "s", "documents": 2, "bytes": 9, "tokens": 5, "reasons": {"length": 1}}]
         named = {"name": "byte", "fingerprint": "0" * 32}
         (root / "val").mkdir()
-        splits = {"train": writer.finish(), "val": []}
+        splits = {"train": [entry], "val": []}
         Manifest("uint16", EOS, 257, named, splits, {"seed": 0}, funnel, {"gristmill": "1"}).save(root)
     return root
 
