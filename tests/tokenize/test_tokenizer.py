@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from tiktoken_ext import openai_public
 from tokenizers import Tokenizer as HFTokenizer
 
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError, SourceError
 from gristmill.core.texts import Texts
 from gristmill.tokenize import Tokenizer, load_tokenizer
-from gristmill.tokenize.backends import GigatokenEncoder, Ids, Offsets
+from gristmill.tokenize.backends import GigatokenEncoder, Ids
 from gristmill.tokenize.definition import byte_letters
 from gristmill.tokenize.encodings import ENCODINGS
 
@@ -254,7 +255,7 @@ def tamper(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the fast path change one id."""
     honest = GigatokenEncoder.encode
 
-    def encode(self: GigatokenEncoder, texts: Texts) -> tuple[Ids, Offsets]:
+    def encode(self: GigatokenEncoder, texts: Texts) -> tuple[Ids, Ints]:
         ids, offsets = honest(self, texts)
         changed = ids.copy()
         changed[1] = 7

@@ -53,7 +53,8 @@ def fast_load_iterable_dataset(
     files = _spelt_out(data_files)
     arguments: dict[str, object] = {"path": path, "name": name, "split": split, "revision": revision}
     arguments |= {"data_files": files, **load_dataset_kwargs}
-    folder = as_path("index_dir", index_dir) if index_dir is not None else _default_index_dir()
+    kept = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "gristmill" / "arrow"
+    folder = kept if index_dir is None else as_path("index_dir", index_dir)
     sources = _source_files((path, load_dataset_kwargs.get("data_dir")), files, folder)
     request = _request(arguments, relative=not all(os.path.isabs(file) for file, _, _ in sources))
     place = folder / f"{fingerprint(request)}.json"
@@ -98,10 +99,6 @@ def _spelt_names(names: Names | None) -> Spelt:
         found = expand_braces(os.path.expanduser(names))
         return found if len(found) > 1 else found[0]
     return [name for each in names for name in expand_braces(os.path.expanduser(each))] if names else None
-
-
-def _default_index_dir() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "gristmill" / "arrow"
 
 
 def _request(arguments: Mapping[str, object], relative: bool) -> dict[str, object]:

@@ -28,6 +28,7 @@ with extra("torch", __name__):
 from gristmill.adapters.local_files import ENDLESS
 from gristmill.adapters.torch import Tensors, TorchLoader, as_device, data_parallel_rank
 from gristmill.core.arguments import PathLike, as_whole, refuse
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError, StateError, did_you_mean
 from gristmill.core.values import fits
 from gristmill.loader.state import State
@@ -48,7 +49,7 @@ class OwnTokenizer(Protocol):
     name: str
     fingerprint: str
 
-    def encode_batch(self, texts: Sequence[str]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]: ...
+    def encode_batch(self, texts: Sequence[str]) -> tuple[npt.NDArray[Any], Ints]: ...
 
 
 @runtime_checkable
@@ -213,7 +214,7 @@ def _named_tokenizer(name: str) -> OwnTokenizer:
     return made
 
 
-def _encode(tokenizer: object, text: str) -> npt.NDArray[np.int64]:
+def _encode(tokenizer: object, text: str) -> Ints:
     """The ids of a text by our Tokenizer, or by another library's `encode`."""
     if isinstance(tokenizer, OwnTokenizer):
         return np.asarray(tokenizer.encode_batch([text])[0], dtype=np.int64)
@@ -223,7 +224,7 @@ def _encode(tokenizer: object, text: str) -> npt.NDArray[np.int64]:
     return np.asarray(getattr(ids, "ids", ids), dtype=np.int64)
 
 
-def _store_of(ids: npt.NDArray[np.int64], path: Path) -> Store | None:
+def _store_of(ids: Ints, path: Path) -> Store | None:
     """Ids as a store in a temporary file, which the page cache holds: one way of reading for texts and stores."""
     if not len(ids):
         return None

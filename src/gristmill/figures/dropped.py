@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError, StoreError, did_you_mean
 from gristmill.core.hashing import GOLDEN
 from gristmill.places.address import Address
@@ -121,7 +121,7 @@ def _scanned(
     return counted, rows
 
 
-def _parted(batch: pa.RecordBatch) -> Iterator[tuple[Keys, npt.NDArray[np.int64]]]:
+def _parted(batch: pa.RecordBatch) -> Iterator[tuple[Keys, Ints]]:
     """The rows of a batch by their rule, reason and source."""
     table = pa.table({**{key: batch.column(key).fill_null("") for key in KEYS}, "place": np.arange(len(batch))})
     grouped = table.group_by(KEYS, use_threads=False).aggregate([("place", "list")])
@@ -130,7 +130,7 @@ def _parted(batch: pa.RecordBatch) -> Iterator[tuple[Keys, npt.NDArray[np.int64]
         yield (rule, reason, source), places.values.to_numpy()
 
 
-def _spread_first(rows: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:
+def _spread_first(rows: Ints, count: int) -> Ints:
     """`count` of the rows that lie evenly over the file, in its order."""
     # Row numbers times this, modulo 2^64: the lowest products belong to rows that lie evenly.
     order = np.argsort(rows.astype(np.uint64) * GOLDEN, kind="stable")

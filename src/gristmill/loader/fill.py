@@ -89,7 +89,7 @@ class Filler:
         return batch, merged
 
 
-def _attend(pieces: Pieces, edges: Ints, mask: npt.NDArray[np.int64]) -> None:
+def _attend(pieces: Pieces, edges: Ints, mask: Ints) -> None:
     """1 for the tokens of each row, 0 for the padding after them."""
     kept = np.append(0, np.cumsum(pieces.lengths[edges[0] : edges[-1]]))
     filled = np.diff(kept[edges - edges[0]])

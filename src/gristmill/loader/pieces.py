@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from gristmill.core.arrays import Ints
+from gristmill.core.arrays import Ints, Mask
 
 
 class Pieces(NamedTuple):
@@ -25,7 +24,7 @@ class Pieces(NamedTuple):
     columns: Ints
     positions: Ints
     lengths: Ints
-    follows: npt.NDArray[np.bool_]
+    follows: Mask
     truncated: Ints
 
     def edges(self, rows: int) -> Ints:

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NotRequired, TypedDict
-
 from gristmill.core.arguments import PathLike
 from gristmill.core.errors import ConfigError
 from gristmill.order.plan import Plan
-from gristmill.order.plan_json import read_plan
+from gristmill.order.plan_json import Pin, read_plan
 from gristmill.places.address import Address
 from gristmill.places.door import address_of, as_address, place_at
 from gristmill.store.opening import open_store
 from gristmill.store.reader import Store
-
-
-class Pin(TypedDict):
-    """Where a plan's source lies, and what its files do not say themselves; see `Store.location`."""
-
-    path: str | list[str]
-    dtype: NotRequired[str | None]
-    eos: NotRequired[int | None]
 
 
 def load_plan(path: PathLike) -> Plan:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gristmill.show.terminal import Row, line, paragraph, percent, table
 
 if TYPE_CHECKING:
-    from gristmill.figures.dropped import Dropped, DroppedGroup, DroppedRow
+    from gristmill.figures.dropped import Dropped, DroppedRow
 
 _SHOWN_TEXT = 150
 _SHOWN_DETAIL = 30
@@ -24,15 +24,11 @@ def show_dropped(path: str, found: Dropped) -> None:
     table("", ("rule", "reason", "documents", "share"), rows)
     for group in found.groups:
         if group.examples:
-            _show_examples(group)
+            line(f"\n{group.rule}, {group.reason}: {len(group.examples):,} of {group.documents:,}")
+            table("", ("id", "source", "value", "detail"), [_example(row) for row in group.examples])
     if not found.has_texts:
         line("")
         paragraph("The texts were not kept: prepare with --keep-dropped to read them here.")
-
-
-def _show_examples(group: DroppedGroup) -> None:
-    line(f"\n{group.rule}, {group.reason}: {len(group.examples):,} of {group.documents:,}")
-    table("", ("id", "source", "value", "detail"), [_example(row) for row in group.examples])
 
 
 def _example(row: DroppedRow) -> Row:

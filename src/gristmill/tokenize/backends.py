@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError, GristmillError, did_you_mean
 from gristmill.core.texts import Texts
 from gristmill.tokenize.definition import (
@@ -27,7 +28,6 @@ from gristmill.tokenize.definition import (
 from gristmill.tokenize.gigatoken_limits import unsupported
 
 Ids = npt.NDArray[Any]
-Offsets = npt.NDArray[np.int64]
 
 SLOWER = {"tiktoken": "about 15 times slower", "tokenizers": "about 100 times slower"}
 
@@ -35,7 +35,7 @@ SLOWER = {"tiktoken": "about 15 times slower", "tokenizers": "about 100 times sl
 class Encoder(Protocol):
     """One backend, ready to encode."""
 
-    def encode(self, texts: Texts) -> tuple[Ids, Offsets]:
+    def encode(self, texts: Texts) -> tuple[Ids, Ints]:
         """The ids of all documents, end to end, and where each begins; no EOS."""
         ...
 
@@ -59,7 +59,7 @@ def library_errors(what: str) -> Iterator[None]:
 class ByteEncoder:
     """The bytes themselves."""
 
-    def encode(self, texts: Texts) -> tuple[Ids, Offsets]:
+    def encode(self, texts: Texts) -> tuple[Ids, Ints]:
         return texts.data, texts.offsets
 
 
@@ -89,7 +89,7 @@ class GigatokenEncoder:
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise UnknownToBackend(f"gigatoken does not know this tokenizer ({reason})") from error
 
-    def encode(self, texts: Texts) -> tuple[Ids, Offsets]:
+    def encode(self, texts: Texts) -> tuple[Ids, Ints]:
         import awkward as ak
 
         letters = ak.contents.NumpyArray(texts.data, parameters={"__array__": "char"})
@@ -120,7 +120,7 @@ class TiktokenEncoder:
             special_tokens={text: vocab[text] for text in specials},
         )
 
-    def encode(self, texts: Texts) -> tuple[Ids, Offsets]:
+    def encode(self, texts: Texts) -> tuple[Ids, Ints]:
         encode = self._encoding.encode_to_numpy
         return join([encode(text, disallowed_special=()) for text in texts.strings()])
 
@@ -141,13 +141,13 @@ class TokenizersEncoder:
         self._tokenizer = Tokenizer.from_str(json.dumps(content, ensure_ascii=False))
         self._tokenizer.encode_special_tokens = True
 
-    def encode(self, texts: Texts) -> tuple[Ids, Offsets]:
+    def encode(self, texts: Texts) -> tuple[Ids, Ints]:
         encode = self._tokenizer.encode_batch_fast
         rows = (encode([text], add_special_tokens=False)[0].ids for text in texts.strings())
         return join([np.array(ids, np.uint32) for ids in rows])
 
 
-def join(rows: Iterable[npt.NDArray[np.uint32]]) -> tuple[Ids, Offsets]:
+def join(rows: Iterable[npt.NDArray[np.uint32]]) -> tuple[Ids, Ints]:
     """Rows of ids end to end, with their offsets."""
     arrays = list(rows)
     offsets = np.zeros(len(arrays) + 1, np.int64)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError, did_you_mean
-from gristmill.tokenize.backends import Ids, Offsets
+from gristmill.tokenize.backends import Ids
 from gristmill.tokenize.tokenizer import Tokenizer
 
 
@@ -23,7 +24,7 @@ def encode_batch(batch: pa.RecordBatch, tokenizer: Tokenizer) -> pa.RecordBatch:
     return _with_tokens(batch, column, ids, offsets)
 
 
-def append_eos(ids: Ids, offsets: Offsets, eos: int) -> tuple[Ids, Offsets]:
+def append_eos(ids: Ids, offsets: Ints, eos: int) -> tuple[Ids, Ints]:
     """The same documents with `eos` after each that is not empty."""
     filled = np.diff(offsets) > 0
     ends = offsets[1:][filled]
@@ -32,7 +33,7 @@ def append_eos(ids: Ids, offsets: Offsets, eos: int) -> tuple[Ids, Offsets]:
     return np.insert(ids, ends, eos), moved
 
 
-def _with_tokens(batch: pa.RecordBatch, column: int, ids: Ids, offsets: Offsets) -> pa.RecordBatch:
+def _with_tokens(batch: pa.RecordBatch, column: int, ids: Ids, offsets: Ints) -> pa.RecordBatch:
     columns, names = list(batch.columns), list(batch.schema.names)
     columns[column], names[column] = pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(ids)), "tokens"
     return pa.RecordBatch.from_arrays(columns, names=names)

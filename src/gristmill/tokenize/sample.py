@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import hash64
-from gristmill.tokenize.backends import Ids, Offsets
+from gristmill.tokenize.backends import Ids
 from gristmill.tokenize.definition import Json, special_texts
 
 SAMPLE = (
@@ -48,12 +49,12 @@ def sample_for(content: Json, eos: int) -> list[str]:
     return [*SAMPLE, *own, "".join(texts), " ".join(texts)]
 
 
-def digest(ids: Ids, offsets: Offsets) -> int:
+def digest(ids: Ids, offsets: Ints) -> int:
     """One number for the encoded sample: a rebuilt encoder must give the same."""
     return hash64(ids.astype("<u4").tobytes() + offsets.astype("<i8").tobytes())
 
 
-def require_equal(texts: list[str], got: tuple[Ids, Offsets], want: tuple[Ids, Offsets], who: str, then: str) -> None:
+def require_equal(texts: list[str], got: tuple[Ids, Ints], want: tuple[Ids, Ints], who: str, then: str) -> None:
     """ConfigError with the first text, and the first token in it, on which two backends differ; `then` is the help."""
     for row, text in enumerate(texts):
         ours, theirs = _row(got, row), _row(want, row)
@@ -72,7 +73,7 @@ def require_same_text(text: str, decoded: str, name: str) -> None:
         raise ConfigError(f"The tokenizer {name}: the sample {text[:60]!r} came back from its ids as {decoded[:60]!r}.")
 
 
-def _row(encoded: tuple[Ids, Offsets], row: int) -> list[int]:
+def _row(encoded: tuple[Ids, Ints], row: int) -> list[int]:
     ids, offsets = encoded
     row_ids: list[int] = ids[offsets[row] : offsets[row + 1]].tolist()
     return row_ids

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError, SourceError, did_you_mean
 from gristmill.core.values import check_kinds
 from gristmill.places.door import place_at
@@ -22,7 +23,6 @@ from gristmill.store.format import dtype_for
 from gristmill.tokenize.backends import (
     Encoder,
     Ids,
-    Offsets,
     backend_versions,
     build_encoder,
     choose_backend,
@@ -124,7 +124,7 @@ class Tokenizer:
         """uint16 up to 65,536 ids, else uint32."""
         return np.dtype(dtype_for(self.vocab_size))
 
-    def encode_batch(self, texts: TextColumn) -> tuple[Ids, Offsets]:
+    def encode_batch(self, texts: TextColumn) -> tuple[Ids, Ints]:
         """All ids end to end, and int64 offsets: document i is `ids[offsets[i]:offsets[i + 1]]`.
 
         No EOS is added. Takes an Arrow string array, whose buffers are read in place, or a list of strings.
@@ -191,7 +191,7 @@ class Tokenizer:
                 f"loaded it ({there}): install the same version of {self.backend} on every machine"
             )
 
-    def _refuse_forged_eos(self, ids: Ids, offsets: Offsets) -> None:
+    def _refuse_forged_eos(self, ids: Ids, offsets: Ints) -> None:
         """The last guard: whatever the libraries did, no EOS id leaves here."""
         forged = ids == self.eos
         if forged.any():
