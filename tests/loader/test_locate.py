@@ -23,7 +23,7 @@ def located(folder: Path, cut: str, documents: list[list[int]] = DOCUMENTS) -> P
         gm.index(store, 8)
     options = gm.PlanOptions(cut=cut, shuffle=False)
     plan = gm.Plan({"a": store}, seq_len=8, batch_size=1, options=options)
-    table = ShardTable([store], documents=True)
+    table = ShardTable([store])
     return find_pieces(plan, table, plan.segment(0), np.concatenate([plan.samples(s) for s in range(len(plan))]))
 
 
@@ -53,4 +53,4 @@ def test_a_pack_index_of_other_documents_is_refused(tmp_path: Path) -> None:
     everything = np.concatenate([plan.samples(step) for step in range(len(plan))])
     other = tiny_store(tmp_path / "other", [[1]] * 4, shards=1)
     with pytest.raises(StoreError, match="does not fit the documents"):
-        find_pieces(plan, ShardTable([other], documents=True), plan.segment(0), everything)
+        find_pieces(plan, ShardTable([other]), plan.segment(0), everything)
