@@ -1,7 +1,5 @@
 """What a plan accepts, what it refuses, and how it ends."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -147,22 +145,6 @@ def test_weights_in_tokens_give_equal_tokens_where_samples_differ_in_size(stores
 def test_weights_in_documents_under_pad_are_weights_in_samples(stores):
     made = [plan_of(stores, options={"cut": "pad", "weights_in": unit}) for unit in ("documents", "samples")]
     assert made[0].segments[0].mix.weights == made[1].segments[0].mix.weights
-
-
-def test_json_with_an_unknown_key_or_version_is_refused(stores):
-    values = json.loads(plan_of(stores).to_json())
-    del values["sum"]
-    for change, message in (
-        ({"sed": 1}, "did you mean 'seed'"),
-        ({"gristmill_plan": 7}, "version 7"),
-        ({"options": {"cutt": "pack"}}, "did you mean 'cut'"),
-    ):
-        with pytest.raises(gm.ConfigError, match=message):
-            gm.Plan.from_json(json.dumps({**values, **change}), stores)
-    with pytest.raises(gm.ConfigError, match="not JSON"):
-        gm.Plan.from_json("{", stores)
-    with pytest.raises(gm.ConfigError, match="no Gristmill plan"):
-        gm.Plan.from_json("{}", stores)
 
 
 def test_json_over_another_store_is_refused(stores, tmp_path):

@@ -6,7 +6,6 @@ import json
 import os
 import pickle
 import shutil
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from pydoc_data.topics import topics
@@ -20,11 +19,9 @@ from gristmill.core.errors import ConfigError, StoreError
 from gristmill.store.exchange import join
 from gristmill.store.export import FORMATS, export_store
 from gristmill.store.format import FRAME_TOKENS
-from gristmill.store.frames import Frames
 from gristmill.store.manifest import load_manifest
 from gristmill.store.opening import open_store
 from gristmill.store.reader import Store
-from gristmill.store.table import ShardTable
 from gristmill.store.verify import verify
 
 Make = Callable[..., Path]
@@ -220,66 +217,6 @@ def test_compressed_stores_join_with_each_other_and_with_plain_ones(
     assert (listed.tokens(0, listed.num_tokens) == store.tokens(0, store.num_tokens)).all()
 
 
-# The cache.
-
-
-def frames_of(store: Store, limit: int) -> Frames:
-    table = ShardTable([store])
-    table.bins.ensure(np.arange(store.num_shards))
-    return Frames(table, limit)
-
-
-def test_the_cache_keeps_to_its_bound_and_lets_the_longest_unused_go(stores: tuple[Store, Store]) -> None:
-    frames = frames_of(stores[1], limit=2 * FRAME_TOKENS * 2)
-    for frame in (0, 1, 0, 2):
-        with frames.leased(np.array([0]), np.array([frame])):
-            pass
-    assert list(frames._idle) == [(0, 0), (0, 2)]
-    assert frames.held_bytes == 2 * FRAME_TOKENS * 2
-
-
-def test_what_is_leased_stays_even_beyond_the_bound(stores: tuple[Store, Store]) -> None:
-    plain, packed = stores
-    frames = frames_of(packed, limit=1)
-    with frames.leased(np.array([0, 0, 0]), np.array([0, 1, 2])) as addresses:
-        with frames.leased(np.array([1, 1]), np.array([0, 1])):
-            assert frames.held_bytes == 5 * FRAME_TOKENS * 2
-        out = np.empty(FRAME_TOKENS, np.uint16)
-        frames.read(0, FRAME_TOKENS, 2 * FRAME_TOKENS, out)
-        assert (out == plain.tokens(FRAME_TOKENS, 2 * FRAME_TOKENS)).all()
-        assert len(set(addresses.tolist())) == 3
-    assert frames.held_bytes == FRAME_TOKENS * 2
-
-
-def test_a_damaged_frame_leaves_no_lease_behind(damaged: Path) -> None:
-    flip(damaged / "train/shard-00000.bin.zst", 1000)
-    frames = frames_of(open_store(damaged), limit=1 << 20)
-    with pytest.raises(StoreError), frames.leased(np.array([0, 0]), np.array([1, 0])):
-        pass
-    assert not frames._leased
-
-
-def test_many_threads_read_the_same_tokens_from_a_small_cache(stores: tuple[Store, Store]) -> None:
-    plain, packed = stores
-    frames = frames_of(packed, limit=3 * FRAME_TOKENS * 2)
-    wrong: list[int] = []
-
-    def read(seed: int) -> None:
-        for start in np.random.default_rng(seed).integers(0, PER_SHARD // 2, 60).tolist():
-            out = np.empty(100, np.uint16)
-            frames.read(0, start, start + 100, out)
-            if not (out == plain.tokens(start, start + 100)).all():
-                wrong.append(start)
-
-    threads = [threading.Thread(target=read, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong and not frames._leased
-    assert frames.held_bytes <= 3 * FRAME_TOKENS * 2
-
-
 def test_a_store_is_read_in_a_forked_child_and_after_pickling(stores: tuple[Store, Store]) -> None:
     plain, packed = stores
     expected = plain.tokens(1000, 200_000)
@@ -289,17 +226,3 @@ def test_a_store_is_read_in_a_forked_child_and_after_pickling(stores: tuple[Stor
     if child == 0:
         os._exit(0 if (packed.tokens(1000, 200_000) == expected).all() else 1)
     assert os.waitpid(child, 0)[1] == 0
-
-
-def test_a_lease_from_before_a_fork_is_given_back_in_the_child_without_harm(stores: tuple[Store, Store]) -> None:
-    frames = frames_of(stores[1], limit=1 << 20)
-    lease = frames.leased(np.array([0]), np.array([0]))
-    lease.__enter__()
-    child = os.fork()
-    if child == 0:
-        with frames.leased(np.array([0]), np.array([0])):
-            lease.__exit__(None, None, None)
-            os._exit(0 if list(frames._leased) == [(0, 0)] else 1)
-    assert os.waitpid(child, 0)[1] == 0
-    lease.__exit__(None, None, None)
-    assert list(frames._idle) == [(0, 0)]

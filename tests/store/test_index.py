@@ -9,7 +9,6 @@ import pytest
 
 import gristmill as gm
 from gristmill.order.cut import Pack
-from gristmill.order.pack import RANGE_DOCUMENTS, pack_range
 from gristmill.store.format import write_idx
 from gristmill.store.index import index_path, layout
 from gristmill.testing import random_documents, tiny_store
@@ -76,18 +75,6 @@ def test_bins_of_a_document_are_those_that_hold_it(store):
     placed = pieces_by_document(store, index, index.bins_in(3))
     expected = {document: [b for b, _, _ in pieces] for document, pieces in placed.items()}
     assert {d: sorted(index.bins_of(d)) for d in range(store.num_documents)} == expected
-
-
-def test_ranges_bound_the_work_and_join_without_a_gap():
-    lengths = np.random.default_rng(0).integers(1, 90, 1000)
-    full, order, starts = (np.zeros(1000, dtype=np.uint32) for _ in range(3))
-    windows, pieces, bins = pack_range(lengths, 32, full, order, starts)
-    assert windows == (lengths // 32).sum()
-    assert pieces == (lengths % 32 > 0).sum()
-    assert sorted(order[:pieces].tolist()) == np.flatnonzero(lengths % 32).tolist()
-    sizes = np.add.reduceat((lengths % 32)[order[:pieces]], starts[:bins])
-    assert sizes.max() <= 32
-    assert RANGE_DOCUMENTS == 65_536  # part of every pack plan's fingerprint
 
 
 def test_many_ranges_pack_like_one_after_another(tmp_path, monkeypatch):

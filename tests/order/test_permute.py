@@ -4,8 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill.order import permute as module
-from gristmill.order.permute import permute, unpermute, use_compiled
+from gristmill.order.permute import permute, unpermute
 
 KEYS = st.integers(0, 2**64 - 1)
 
@@ -35,17 +34,6 @@ def test_one_key_an_index_equals_one_call_a_key(n, keys):
 def test_a_single_index_equals_its_place_among_many(n, key, index):
     i = index.draw(st.integers(0, n - 1))
     assert int(permute(i, n, key)) == int(permute(np.arange(n), n, key)[i])
-
-
-@given(n=st.integers(1, 2**62), keys=st.lists(KEYS, min_size=1, max_size=30), data=st.data())
-def test_the_compiled_permutation_gives_the_same_numbers(n, keys, data):
-    indices = np.array([data.draw(st.integers(0, n - 1)) for _ in keys], dtype=np.int64)
-    results = []
-    for prepare in (lambda: setattr(module, "_compiled", None), use_compiled):
-        prepare()
-        many = np.array(keys, dtype=np.uint64)
-        results.append([f(indices, n, key).tolist() for f in (permute, unpermute) for key in (keys[0], many)])
-    assert results[0] == results[1]
 
 
 def test_every_order_of_four_is_about_equally_likely():
