@@ -1,4 +1,4 @@
-"""A store is a sequence of its documents, and speaks its tokenizer's language."""
+"""A store is a sequence of its documents."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gristmill as gm
-from gristmill.testing import EOS, random_documents, tiny_store
+from gristmill.testing import random_documents, tiny_store
 
 TEXTS = ["Grist to the mill.", "An <|endoftext|> in a document stays text.", "äöü 日本語 🙂\n\n  two  blanks", "x"]
 
@@ -43,22 +43,6 @@ def test_a_document_that_is_not_there_is_an_index_error(store: gm.Store) -> None
     for number in (len(TEXTS), -len(TEXTS) - 1):
         with pytest.raises(IndexError, match=f"There is no document {number} in Store"):
             store[number]
-
-
-def test_text_is_encoded_as_prepare_encodes_it(store: gm.Store) -> None:
-    for text, document in zip(TEXTS, store, strict=True):
-        ids = store.encode(text)
-        assert ids.dtype == store.dtype and ids.tolist() == document.tokens[:-1].tolist()
-        assert store.decode(ids) == store.decode(ids.tolist()) == text
-    assert store.encode("").tolist() == [] and store.decode([]) == ""
-    assert store.tokenizer.get_vocab_size() == store.eos + 1
-
-
-def test_a_store_without_a_tokenizer_says_so(tmp_path: Path) -> None:
-    bare = tiny_store(tmp_path)
-    with pytest.raises(gm.ConfigError, match=r"has no tokenizer\.json beside it"):
-        bare.encode("text")
-    assert len(bare) == 60 and [document.tokens[-1] for document in bare] == [EOS] * 60
 
 
 def test_truth_needs_no_documents(tmp_path: Path) -> None:
