@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gristmill.core.errors import SourceError
-from gristmill.sources import streams
+from gristmill.sources import lines
 from gristmill.sources.base import Format, InputFile, Mishaps
 from gristmill.sources.units import cut_units, read_unit
 
@@ -29,7 +29,7 @@ def test_each_element_is_a_document(
     tmp_path: Path, read: Read, indent: int | None, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a.json").write_text(" \n" + json.dumps(ROWS, indent=indent))
-    monkeypatch.setattr(streams.Stream.read, "__defaults__", (chunk,))
+    monkeypatch.setattr(lines, "CHUNK_BYTES", chunk)
     found = read(tmp_path / "a.json", Format(fields=["more"]))
     assert [(row["id"], row["text"]) for row in found] == [(row["id"], row["text"]) for row in ROWS]
     assert [json.loads(row["more"]) for row in found] == [row["more"] for row in ROWS]

@@ -14,7 +14,7 @@ import pytest
 import zstandard
 
 from gristmill.core.errors import SourceError
-from gristmill.sources import streams
+from gristmill.sources import lines
 from gristmill.sources.base import Format, Mishaps
 
 Read = Callable[..., list[dict[str, Any]]]
@@ -47,7 +47,7 @@ def test_several_members_and_frames_are_one_file(tmp_path: Path, read: Read, suf
 def test_damage_is_named_and_what_came_before_stays(
     tmp_path: Path, read: Read, suffix: str, harm: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams.Stream.read, "__defaults__", (1 << 12,))
+    monkeypatch.setattr(lines, "CHUNK_BYTES", 1 << 12)
     data = bytearray(PACKERS[suffix](LINES) + PACKERS[suffix](LINES))
     path = tmp_path / f"a.jsonl{suffix}"
     middle = len(data) * 3 // 4

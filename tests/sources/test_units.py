@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gristmill.core.errors import ConfigError, SourceError
-from gristmill.sources import streams, units
+from gristmill.sources import lines, units
 from gristmill.sources.base import Format, InputFile, Mishaps, expand
 from gristmill.sources.batches import BATCH_BYTES, BATCH_DOCUMENTS
 from gristmill.sources.units import cut_units, first_of_each, read_unit
@@ -94,7 +94,7 @@ def test_documents_are_the_same_however_files_are_cut(
         path = Path(folder) / name
         path.write_bytes(spell(texts_of(seed, count)))
         whole = documents(path, format, 1 << 30)
-        patched.setattr(streams.Stream.read, "__defaults__", (chunk,))
+        patched.setattr(lines, "CHUNK_BYTES", chunk)
         assert documents(path, format, unit_bytes) == documents(path, format, 1 << 30) == whole
 
 

@@ -109,7 +109,6 @@ def test_a_file_that_is_only_begun_is_judged_by_what_its_beginning_took(
 ) -> None:
     # Two like halves: the first alone is read.
     monkeypatch.setattr(sampling, "_ENOUGH_BYTES", 1)
-    monkeypatch.setattr("gristmill.sources.streams.CHUNK_BYTES", 1 << 18)
     PACKED[name](tmp_path / name)
     told = dry_run(recipe(tmp_path, tmp_path / name))["sources"][0]
     size = sum(len(text.encode()) for text in texts())

@@ -28,6 +28,8 @@ Path = tuple[str, ...]
 # What a row costs beside its values.
 _ROW_BYTES = 64
 _MOST_NAMES = 20
+# What Arrow, and what reads before it, raise over bytes that are no table.
+_DAMAGE = (pa.ArrowException, OSError, StopIteration, ValueError, ArithmeticError, RecursionError, struct.error)
 
 
 def run_edges(sizes: Sequence[int], unit_bytes: int) -> list[int]:
@@ -41,15 +43,7 @@ def damage_named(file: InputFile, format: str) -> Iterator[None]:
     """Arrow's complaints about a file, as a SourceError that names it."""
     try:
         yield
-    except (
-        pa.ArrowException,
-        OSError,
-        StopIteration,
-        ValueError,
-        ArithmeticError,
-        RecursionError,
-        struct.error,
-    ) as error:
+    except _DAMAGE as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         why = str(error).split("\n")[0].rstrip(".")

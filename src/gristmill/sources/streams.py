@@ -58,18 +58,7 @@ class Readable(Protocol):
         """At most `size` bytes; none at the end."""
 
 
-class Decompressor(Protocol):
-    """One of the standard library's, for one stream of packed bytes."""
-
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def needs_input(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-    def decompress(self, data: bytes, max_length: int = -1) -> bytes: ...
-
-
+Decompressor = bz2.BZ2Decompressor | lzma.LZMADecompressor
 _opened: ContextVar[list[Stream] | None] = ContextVar("opened", default=None)
 
 

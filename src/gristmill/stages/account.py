@@ -84,8 +84,7 @@ class EvidenceJob(AccountJob):
         return pa.schema(list(names.items()))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        files = self.evidence.files if self.evidence else ()
-        return (batch for file in files for batch in batches_of(file, self.schema.names))
+        return batches_of(self.evidence.files if self.evidence else (), self.schema.names)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +109,7 @@ class DroppedJob(AccountJob):
         """By unit, and by the pass that dropped them."""
         for number, files in self.units:
             ids = _KeptIds(self.evidence, number) if self.evidence else None
-            for batch in (batch for file in files for batch in batches_of(file)):
+            for batch in batches_of(files):
                 yield ids.name(batch) if ids else batch
 
 

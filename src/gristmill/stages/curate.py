@@ -76,15 +76,7 @@ def inputs_fingerprint(unit: Unit) -> str:
 
 def unreadable_rows(mishaps: Sequence[Mishap]) -> pa.Table:
     """Documents and files that could not be read, as rows of the account: they have no number and no text."""
-    found = {
-        "doc": [_NO_DOC] * len(mishaps),
-        "id": [mishap.id for mishap in mishaps],
-        "source": [mishap.file.source for mishap in mishaps],
-        "path": [mishap.file.name for mishap in mishaps],
-        "row": [mishap.place for mishap in mishaps],
-        "rule": [UNREADABLE] * len(mishaps),
-        "reason": [UNREADABLE] * len(mishaps),
-        "detail": [mishap.what for mishap in mishaps],
-    }
-    schema = dropped_schema()
-    return pa.table({name: found.get(name, [None] * len(mishaps)) for name in schema.names}, schema=schema)
+    rows = [{"doc": _NO_DOC, "id": mishap.id, "source": mishap.file.source, "path": mishap.file.name,
+             "row": mishap.place, "rule": UNREADABLE, "reason": UNREADABLE, "detail": mishap.what}
+            for mishap in mishaps]  # fmt: skip
+    return pa.Table.from_pylist(rows, dropped_schema())

@@ -79,17 +79,11 @@ def mixed(parts: Sequence[tuple[int, Share]], mix: MixOrder) -> str:
 
 def _passes(parts: Sequence[tuple[int, Share]], seed: int) -> str:
     """A row for each time that a source is gone through: how much of it is wanted, and where its shuffle begins."""
-    rows = [
-        (
-            ordinal * UNITS_A_SOURCE,
-            copy,
-            min(part.available, part.wanted - copy * part.available),
-            derive_key(seed, "copy", part.source, copy) % SHUFFLE_KEYS,
-        )
-        for ordinal, part in parts
-        for copy in range(-(-part.wanted // part.available) if part.available else 0)
-    ]
-    return ", ".join(str(row) for row in rows)
+    rows = ((ordinal * UNITS_A_SOURCE, copy, min(part.available, part.wanted - copy * part.available),
+             derive_key(seed, "copy", part.source, copy) % SHUFFLE_KEYS)
+            for ordinal, part in parts
+            for copy in range(-(-part.wanted // part.available) if part.available else 0))  # fmt: skip
+    return ", ".join(map(str, rows))
 
 
 class SplitCounts(TypedDict):

@@ -172,8 +172,8 @@ class NearSearch:
 
     def alarms(self) -> list[str]:
         """What a user should know: an index of another Unicode, buckets too large to compare all pairs."""
-        crowds = [row for bands in self._passes for file in self.work.ask(self._crowded(bands)).files
-                  for batch in batches_of(file) for row in batch.to_pylist()]  # fmt: skip
+        files = [file for bands in self._passes for file in self.work.ask(self._crowded(bands)).files]
+        crowds = [row for batch in batches_of(files) for row in batch.to_pylist()]
         return [*open_index(self.near).notes, *candidates.alarms(self.near, crowds)]
 
     @cached_property

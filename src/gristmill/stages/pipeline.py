@@ -264,7 +264,7 @@ class Pipeline:
     def _counts(self, layout: Relation, number: int) -> list[SplitCounts]:
         """Documents, bytes and tokens of each source and split."""
         counted = self.work.ask(Query("counts", COUNTS, {"layout": [layout]}, number))
-        return [row for file in counted.files for batch in batches_of(file) for row in batch.to_pylist()]
+        return [row for batch in batches_of(counted.files) for row in batch.to_pylist()]
 
     def shares(self) -> list[Share]:
         """What the recipe's mix takes of each source."""
@@ -283,8 +283,7 @@ def _share_facts(share: Share, ends: Sequence[SplitCounts]) -> FunnelRow:
 
 def _refuse_repeated_id(repeated: Relation) -> None:
     """Name the first id that two documents have, and where they are."""
-    rows = (row for file in repeated.files for batch in batches_of(file) for row in batch.slice(0, 1).to_pylist())
-    for row in rows:
+    for row in (row for batch in batches_of(repeated.files) for row in batch.slice(0, 1).to_pylist()):
         raise SourceError(
             f"The id {row['id']!r} is in {row['first_path']} ({row['first_row']:,}) and again in {row['path']} "
             f"({row['row']:,}).",

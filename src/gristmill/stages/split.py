@@ -113,10 +113,6 @@ def _as_asked(val: int, total: int, fraction: Fraction) -> bool:
     return all(found and wanted / FACTOR <= found <= wanted * FACTOR for found, wanted in shares)
 
 
-def _batches(files: Sequence[Path], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    return (batch for file in files for batch in batches_of(file, columns))
-
-
 @dataclass(frozen=True, kw_only=True)
 class SplitJob(UnitJob):
     """Decides on val for a layout, and writes it anew with these splits to WORK/split/00000000.parquet.
@@ -170,7 +166,7 @@ class _Ranks:
     @classmethod
     def of(cls, files: Sequence[Path], seed: int) -> _Ranks:
         read = [(batch.column("content_hash").to_numpy(), batch.column("length").to_numpy())
-                for batch in _batches(files, ["content_hash", "length"])]  # fmt: skip
+                for batch in batches_of(files, ["content_hash", "length"])]  # fmt: skip
         hashes, lengths = (np.concatenate(column) for column in zip(*read, strict=True))
         places, first, of = np.unique(val_places(hashes, seed), return_index=True, return_inverse=True)
         sums = np.zeros(len(places), np.int64)
@@ -218,7 +214,7 @@ def _cut(
 def _rows_of(files: Sequence[Path], content_hash: int) -> Iterator[dict[str, Any]]:
     """The documents of one text. Another text of the same hash, if there were one, would be told by its length."""
     columns, length = ["id", "content_hash", "unit", "start", "length", "bytes"], None
-    for batch in _batches(files, columns):
+    for batch in batches_of(files, columns):
         own = np.flatnonzero(batch.column("content_hash").to_numpy() == content_hash)
         for row in batch.take(own).to_pylist() if len(own) else ():
             length = length or row["length"]
@@ -232,7 +228,7 @@ def _free_suffix(files: Sequence[Path], ids: Sequence[str]) -> str:
     while True:
         suffix = f"#val{number if number > 1 else ''}"
         taken = pa.array([name + suffix for name in ids], pa.string())
-        if not any(pc.any(pc.is_in(batch.column("id"), taken)).as_py() for batch in _batches(files, ["id"])):
+        if not any(pc.any(pc.is_in(batch.column("id"), taken)).as_py() for batch in batches_of(files, ["id"])):
             return suffix
         number += 1
 
@@ -241,7 +237,7 @@ def write_split(files: Sequence[Path], split: ValSplit, held: Held, fields: int,
     """The same documents in the same order with their new splits, and two rows for one that is cut."""
     schema = encoded_schema(fields).append(pa.field("cut", pa.bool_()))
     with table_writer(out, schema) as writer:
-        for batch in (batch for file in files for batch in batches_of(file)):
+        for batch in batches_of(files):
             val = val_places(batch.column("content_hash").to_numpy(), held.seed) < np.uint64(split.bound)
             writer.write_batch(_divided(batch, val, split.cut, schema))
 

@@ -49,12 +49,13 @@ def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def batches_of(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """The row groups of a file, each as one record batch."""
-    with pq.ParquetFile(path) as file:
-        for group in range(file.num_row_groups):
-            table = file.read_row_group(group, columns=columns, use_threads=False).combine_chunks()
-            yield from table.to_batches()
+def batches_of(paths: Path | Sequence[Path], columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """The row groups of a file, or of one after the other, each as one record batch."""
+    for path in [paths] if isinstance(paths, Path) else paths:
+        with pq.ParquetFile(path) as file:
+            for group in range(file.num_row_groups):
+                table = file.read_row_group(group, columns=columns, use_threads=False).combine_chunks()
+                yield from table.to_batches()
 
 
 def without(batch: pa.RecordBatch, docs: Ints) -> pa.RecordBatch:

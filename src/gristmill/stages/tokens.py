@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -75,7 +75,8 @@ class TokensJob(TextsJob):
             for batch in batches_of(self.texts):
                 encoded = _encode(batch, drops, tokenizer, ledger)
                 rows.write_batch(self._rows(encoded, start, splits, schema))
-                start += encoded.write(tokens)
+                tokens.write(np.ascontiguousarray(encoded.tokens).data)
+                start += len(encoded.tokens)
                 for table in encoded.passed.dropped:
                     dropped.write_table(table)
         lost = _count_dropped((*self.dropped, self.outputs[1]), tokenizer)
@@ -104,17 +105,12 @@ class TokensJob(TextsJob):
         return pa.RecordBatch.from_arrays(made, schema=schema)
 
 
-@dataclass(frozen=True)
-class _Encoded:
+class _Encoded(NamedTuple):
     """Documents that have tokens, with them."""
 
     passed: Passed
     tokens: npt.NDArray[Any]
     lengths: Ints
-
-    def write(self, file: IO[bytes]) -> int:
-        file.write(np.ascontiguousarray(self.tokens).data)
-        return len(self.tokens)
 
 
 def _encode(batch: pa.RecordBatch, drops: Sequence[UnitDrops], tokenizer: Tokenizer, ledger: Ledger) -> _Encoded:
@@ -136,7 +132,7 @@ def load_pickled(pickled: bytes) -> Tokenizer:
 def _count_dropped(files: Sequence[Path], tokenizer: Tokenizer) -> dict[str, int]:
     """Tokens of the documents that each rule dropped, EOS included, as their texts stood when they left."""
     counts: Counter[str] = Counter()
-    for batch in (batch for file in files for batch in batches_of(file, ["rule", "text"])):
+    for batch in batches_of(files, ["rule", "text"]):
         batch = batch.filter(batch.column("text").is_valid())  # what could not be read has none
         if len(batch):
             lengths = np.diff(encode_batch(batch, tokenizer).column("tokens").offsets.to_numpy())

@@ -95,15 +95,8 @@ def _described(folder: Path) -> Description:
 def _made_with(options: Near) -> dict[str, object]:
     """What keys and sets depend on."""
     bands, rows = options.shape
-    return {
-        "version": VERSION,
-        "permutations": options.permutations,
-        "bands": bands,
-        "rows": rows,
-        "ngram": options.ngram,
-        "unit": options.unit,
-        "seed": options.seed,
-    }
+    return {"version": VERSION, "permutations": options.permutations, "bands": bands, "rows": rows,
+            "ngram": options.ngram, "unit": options.unit, "seed": options.seed}  # fmt: skip
 
 
 def describe(options: Near, parts: int) -> dict[str, object]:
