@@ -1,3 +1,5 @@
+"""What gigatoken would read and pass over: such tokenizers go to the reference."""
+
 from __future__ import annotations
 
 import json
@@ -8,7 +10,7 @@ import pytest
 from tokenizers import Tokenizer as HFTokenizer
 
 from gristmill.tokenize import load_tokenizer
-from gristmill.tokenize.gigatoken_limits import unsupported
+from gristmill.tokenize.backends import unsupported
 
 Bpe = Callable[..., HFTokenizer]
 Saved = Callable[..., str]
