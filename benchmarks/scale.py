@@ -45,12 +45,11 @@ def make_shard(root: str, shard: int) -> dict[str, Any]:
         "id": pa.array([f"doc-{shard:05d}-{row:05d}" for row in range(DOCUMENTS_PER_SHARD)]),
         "source": pa.array(["scale"] * DOCUMENTS_PER_SHARD),
     }
-    path = Path(root) / "train" / f"shard-{shard:05d}.bin"
+    name = f"train/shard-{shard:05d}.bin"
     sums = TokenSums(2 * TOKENS_PER_SHARD, *(sums_of_zeros(block) for block in (SUM_BLOCK, BLOCK)))
-    made = write_side_files(path, lengths, document_table([pa.table(rows)], lengths), sums, "uint16")
-    with open(path, "wb") as file:
+    entry = write_side_files(Path(root), name, lengths, document_table([pa.table(rows)], lengths), sums, "uint16")
+    with open(Path(root) / name, "wb") as file:
         file.truncate(2 * TOKENS_PER_SHARD)
-    entry = made.entry(f"train/{path.name}", TOKENS_PER_SHARD, DOCUMENTS_PER_SHARD)
     return {**vars(entry), "checksum": f"{shard:032x}"}
 
 

@@ -13,10 +13,10 @@ import os
 import re
 from collections.abc import Sequence
 
+from gristmill.core.arguments import PathLike
 from gristmill.core.errors import ConfigError
 from gristmill.places.door import kind_of
 
-PathLike = str | os.PathLike[str]
 _MOST = 1_000_000
 _RANGE = re.compile(r"(-?\d{1,18}|[A-Za-z])\.\.(-?\d{1,18}|[A-Za-z])(?:\.\.(-?\d{1,18}))?", re.ASCII)
 _SHOWN = 3

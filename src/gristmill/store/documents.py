@@ -19,7 +19,7 @@ from gristmill.core.html import counted
 from gristmill.places.base import read_at
 from gristmill.places.door import place_at
 from gristmill.store.blocks import BLOCKS_SUFFIX, Sums, head_bytes, read_checked, read_head
-from gristmill.store.files import Files, unreadable
+from gristmill.store.files import Files, readable
 from gristmill.store.format import DOCS_SUFFIX, IDS_HEADER, IDS_MAGIC, IDS_SUFFIX
 from gristmill.store.sums import check_listed, read_sums
 from gristmill.store.table import offsets
@@ -72,10 +72,8 @@ class NamedDocuments:
     def rows_of(self, shard: int, hashes: Hashes) -> list[tuple[int, int]]:
         """(which hash, row) for each of the hashed ids that the shard may hold."""
         path, count = self._files.sibling(shard, IDS_SUFFIX), int(self._files.documents[shard])
-        try:
+        with readable(path):
             file = place_at(path).open(buffered=False)
-        except OSError as error:
-            raise unreadable(path, error) from error
         with file:
             ids = _Ids(file, path, count, self._sums(shard))
             return [(i, row) for i, wanted in enumerate(hashes.tolist()) for row in ids.rows(wanted)]
@@ -85,10 +83,8 @@ class NamedDocuments:
         checksum, path = self._files.blocks_checksum(shard), self._files.sibling(shard, BLOCKS_SUFFIX)
         if not checksum:
             return None
-        try:
+        with readable(path):
             head = place_at(path).read(0, head_bytes(int(self._files.documents[shard])))
-        except OSError as error:
-            raise unreadable(path, error) from error
         return read_head(head, checksum, path).ids.copy()
 
     def locate(self, ids: Sequence[str]) -> dict[str, list[tuple[int, int]]]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import NamedTuple, NotRequired, TypedDict
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from gristmill.core.arguments import PathLike
 from gristmill.core.arrays import Ints, Mask
 from gristmill.core.errors import StoreError
 from gristmill.core.hashing import hash64
+from gristmill.core.values import kinds_of
 from gristmill.places.base import Range
 from gristmill.places.door import fetch, kind_of, place_at, sizes
 from gristmill.store.format import beside
@@ -111,30 +113,25 @@ class Files:
                 )
 
 
-def unreadable(path: str, error: OSError) -> StoreError:
-    """A file of a store that is not there, or that this process may not read."""
-    return StoreError(f"{path} cannot be opened ({error.strerror}): bring the file back.")
+@contextlib.contextmanager
+def readable(path: str) -> Iterator[None]:
+    """Say of a file of a store that it is not there, or that this process may not read it."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"{path} cannot be opened ({error.strerror}): bring the file back.") from error
 
 
 def make_files(root: PathLike, rows: Sequence[FileRow]) -> Files:
     """The rows as columns."""
     columns = zip(*rows, strict=True) if rows else ((),) * len(FileRow._fields)
-    names, header, tokens, documents, checksums, compressed, *others = columns
-    return Files(
-        root=os.fspath(root),
-        names=np.array([os.fsencode(name) for name in names], dtype=np.bytes_),
-        header=np.array(header, dtype=np.int64),
-        tokens=np.array(tokens, dtype=np.int64),
-        documents=np.array(documents, dtype=np.int64),
-        checksums=_texts(checksums),
-        compressed=np.array(compressed, dtype=np.int64),
-        idx_checksums=_texts(others[0]),
-        blocks_checksums=_texts(others[1]),
-    )
+    return Files(os.fspath(root), *map(_column, columns, kinds_of(FileRow).values()))
 
 
-def _texts(values: Sequence[str]) -> npt.NDArray[np.bytes_]:
-    return np.array([value.encode() for value in values], dtype=np.bytes_)
+def _column(values: Sequence[str | int], kind: object) -> npt.NDArray[Any]:
+    if kind is str:
+        return np.array([os.fsencode(str(value)) for value in values], dtype=np.bytes_)
+    return np.array(values, dtype=np.int64)
 
 
 def joined(parts: Sequence[Files]) -> Files:

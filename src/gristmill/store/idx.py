@@ -16,7 +16,7 @@ import xxhash
 from gristmill.core.arrays import Bytes, Ints
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.places.door import place_at
-from gristmill.store.files import unreadable
+from gristmill.store.files import readable
 from gristmill.store.format import IDX_CODES, IDX_HEADER, IdxHeader, read_idx_header, write_idx
 
 if TYPE_CHECKING:
@@ -29,10 +29,8 @@ _SCAN_TOKENS = 1 << 24
 
 def read_header(path: str) -> IdxHeader:
     """The head of an `.idx`, its file named if it cannot be read."""
-    try:
+    with readable(path):
         return read_idx_header(place_at(path).read(0, IDX_HEADER), path)
-    except OSError as error:
-        raise unreadable(path, error) from error
 
 
 def check_idx(data: Bytes, name: str, tokens: int, itemsize: int, checksum: str = "") -> IdxHeader:
@@ -87,10 +85,8 @@ class Idx:
     """The documents of one shard of `tokens` tokens, memory-mapped: read with numpy alone, where no batch waits."""
 
     def __init__(self, path: str, tokens: int, itemsize: int, checksum: str = "") -> None:
-        try:
+        with readable(path):
             data = place_at(path).view()
-        except OSError as error:
-            raise unreadable(path, error) from error
         header = check_idx(data, path, tokens, itemsize, checksum)
         self.documents, self._tokens, self._itemsize = header.documents, tokens, itemsize
         self._pointers, self._marks = _arrays(data, header)

@@ -187,12 +187,12 @@ class _Import:
         self._check_ids(file.tokens, file.path)
         target, lengths = self.root / name, np.diff(file.starts)
         table = document_table([file.names], lengths)
-        beside = write_side_files(target, lengths, table, token_sums(file.tokens), self.dtype)
+        entry = write_side_files(self.root, name, lengths, table, token_sums(file.tokens), self.dtype)
         theirs, ours = file.path.with_suffix(".idx"), target.with_suffix(".idx")
         if place_at(theirs).exists() and np.array_equal(place_at(theirs).view(), place_at(ours).view()):
             link(theirs, ours)
         link(file.path, target)
-        return beside.entry(name, len(file.tokens), len(lengths))
+        return entry
 
     def _documents(self, file: ForeignFile) -> Iterator[tuple[npt.NDArray[Any], Ints, pa.Table]]:
         """The documents with EOS at the end of each, a batch of them at a time."""

@@ -22,7 +22,7 @@ from gristmill.core.locks import Lock
 from gristmill.places.base import Range
 from gristmill.places.door import fetch, place_at
 from gristmill.places.memory import advise, unmap, view
-from gristmill.store.files import unreadable
+from gristmill.store.files import readable
 
 MAX_MAPS = 16_384
 # Of files that are copied to be mapped: indices and sums of shards that are not on this machine, at most some MB each.
@@ -150,21 +150,20 @@ class Maps:
 
 
 def _mapped(path: str) -> tuple[int, int]:
-    try:
-        return place_at(path).map()
-    except OSError as error:
-        if error.errno in _UNMAPPABLE:
-            raise StoreError(f"{path} cannot be memory-mapped ({error.strerror}).") from error
-        raise unreadable(path, error) from error
+    with readable(path):
+        try:
+            return place_at(path).map()
+        except OSError as error:
+            if error.errno in _UNMAPPABLE:
+                raise StoreError(f"{path} cannot be memory-mapped ({error.strerror}).") from error
+            raise
 
 
 def _fetched(ranges: Sequence[Range]) -> Iterator[Bytes]:
     parts = fetch(ranges)
     for path, start, size in ranges:
-        try:
+        with readable(path):
             data = next(parts)
-        except OSError as error:
-            raise unreadable(path, error) from error
         if len(data) != size:
             raise StoreError(f"{path} ends before byte {start + size:,}: it was cut off or replaced.")
         yield np.frombuffer(data, np.uint8)

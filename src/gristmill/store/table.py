@@ -77,16 +77,6 @@ class ShardTable:
         summed = np.concatenate([store.files.blocks_checksums != b"" for store in self._stores]) & ~self.compressed
         return Trust(self, summed) if summed.any() else None
 
-    def sibling(self, i: int, suffix: str) -> str:
-        """The file beside the tokens of a shard with another suffix."""
-        store, local = self.shard(i)
-        return store.files.sibling(local, suffix)
-
-    def blocks_checksum(self, i: int) -> str:
-        """The sum of the head of a shard's `.blocks`."""
-        store, local = self.shard(i)
-        return store.files.blocks_checksum(local)
-
     @functools.cached_property
     def documents(self) -> DocumentTable:
         """The documents of the shards; where only EOS marks them, asking scans the tokens."""
@@ -97,6 +87,7 @@ class ShardTable:
         return np.concatenate([store.shard_documents() for store in self._stores])
 
     def shard(self, i: int) -> tuple[Store, int]:
+        """The store of a shard, and its number there."""
         k = int(np.searchsorted(self.firsts, i, side="right")) - 1
         return self._stores[k], i - int(self.firsts[k])
 

@@ -46,11 +46,13 @@ class Trust:
         self._sums = Maps(len(tokens), self._path, lambda shard: None, bound, check=self._check_sums)
 
     def _path(self, shard: int) -> str:
-        return self._table.sibling(shard, BLOCKS_SUFFIX)
+        store, local = self._table.shard(shard)
+        return store.files.sibling(local, BLOCKS_SUFFIX)
 
     def _check_sums(self, shard: int, data: Bytes) -> None:
         """Refuse what may not be trusted; note where the sums of a good file begin."""
-        sums = check_blocks(data, self._table.blocks_checksum(shard), self._path(shard))
+        store, local = self._table.shard(shard)
+        sums = check_blocks(data, store.files.blocks_checksum(local), self._path(shard))
         if len(sums) != -(-self._table.sizes[shard] // BLOCK):
             raise StoreError(f"{self._path(shard)} does not hold the sums of its tokens: restore it.")
         self._sums_at[shard] = len(data) - sums.nbytes

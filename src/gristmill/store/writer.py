@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
@@ -103,12 +103,13 @@ class _Shard:
         lengths = np.concatenate(self._lengths)
         table = document_table(self._tables, lengths)
         sums = TokenSums(self.tokens * self._dtype.itemsize, self._sums.finish(), self._blocks.finish())
-        beside = write_side_files(self._path, lengths, table, sums, self._dtype.name)
-        with disk_errors(self._path):
-            compressed_bytes = self._packed.finish() if self._packed else 0
+        entry = write_side_files(self._root, self._name, lengths, table, sums, self._dtype.name)
+        if self._packed:
+            with disk_errors(self._path):
+                size = self._packed.finish()
+            entry = replace(entry, compressed_bytes=size, compressed_checksum=str(self._hashed.state.hexdigest()))
         self._attempt.keep()
-        packed_checksum = str(self._hashed.state.hexdigest()) if self._packed else ""
-        return beside.entry(self._name, self.tokens, len(lengths), compressed_bytes, packed_checksum)
+        return entry
 
     def abandon(self) -> None:
         self._attempt.abandon()
@@ -161,21 +162,6 @@ def token_sums(tokens: npt.NDArray[Any]) -> TokenSums:
     return TokenSums(tokens.nbytes, block_sums(tokens), block_sums(tokens, BLOCK))
 
 
-class SideSums(NamedTuple):
-    """The sums of the files beside a shard's tokens, as the manifest has them."""
-
-    tokens: str
-    idx: str
-    rows: str
-    ids: str
-    blocks: str
-
-    def entry(self, name: str, tokens: int, documents: int, compressed: int = 0, packed: str = "") -> ShardEntry:
-        """What the manifest says of the shard."""
-        sums = (self.tokens, self.idx, self.rows)
-        return ShardEntry(name, tokens, documents, *sums, compressed, packed, self.ids, self.blocks)
-
-
 @dataclass(frozen=True)
 class _Hashed:
     """A file that is hashed as it is written."""
@@ -188,22 +174,30 @@ class _Hashed:
         return self.file.write(data)
 
 
-def write_side_files(path: Path, lengths: Ints, table: pa.Table, sums: TokenSums, dtype: str) -> SideSums:
-    """`.idx`, `.sum`, `.docs.parquet`, `.ids` and `.blocks` of a shard."""
+def write_side_files(root: Path, name: str, lengths: Ints, table: pa.Table, sums: TokenSums, dtype: str) -> ShardEntry:
+    """`.idx`, `.sum`, `.docs.parquet`, `.ids` and `.blocks` of a shard; returns what the manifest says of it."""
     import pyarrow.parquet as pq
 
     idx, ids = io.BytesIO(), io.BytesIO()
     write_idx(idx, lengths, dtype)
     write_ids(ids, hash_ids(table.column("id").to_pylist()))
-    base = os.fspath(path)
+    base = os.fspath(root / name)
     for suffix, data in ((".idx", idx.getvalue()), (".sum", sums.sums.tobytes()), (IDS_SUFFIX, ids.getvalue())):
         place_at(beside(base, suffix)).write(data)
     with place_at(beside(base, DOCS_SUFFIX)).writing() as file:
         pq.write_table(table, file, row_group_size=ROW_GROUP, compression="zstd")
     with place_at(beside(base, BLOCKS_SUFFIX)).writing() as file:
         blocks = write_blocks(file, idx.getvalue(), ids.getvalue(), sums.size, sums.blocks)
-    tokens, rows = checksum(sums.sums.tobytes()), rows_checksum(table)
-    return SideSums(tokens, checksum(idx.getvalue()), rows, checksum(ids.getvalue()), blocks)
+    return ShardEntry(
+        path=name,
+        tokens=int(lengths.sum()),
+        documents=len(lengths),
+        checksum=checksum(sums.sums.tobytes()),
+        idx_checksum=checksum(idx.getvalue()),
+        rows_checksum=rows_checksum(table),
+        ids_checksum=checksum(ids.getvalue()),
+        blocks_checksum=blocks,
+    )
 
 
 def document_table(parts: list[pa.Table], lengths: Ints) -> pa.Table:
