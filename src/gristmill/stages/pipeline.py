@@ -36,6 +36,7 @@ from gristmill.stages.work import Done, Job, Query, Workshop, relation_of
 from gristmill.stages.work_folder import WORK
 from gristmill.store.folder import Making
 from gristmill.store.manifest import SPLITS, FunnelRow, ShardEntry
+from gristmill.store.writer import shard_name
 from gristmill.tokenize.tokenizer import Tokenizer
 
 
@@ -201,8 +202,8 @@ class Pipeline:
         (planned,) = self.work.complete([plan], "planning shards")
         folders = (self.folder / "tokens", root / WORK / "shards")
         kind = (self.recipe.fields, tokenizer.dtype.name, tokenizer.eos, store.compression)
-        jobs = [ShardJob(root, split, number, ranges, layout.fingerprint, *kind, *folders)
-                for split, number, ranges in plan.planned(planned.facts)]  # fmt: skip
+        jobs = [ShardJob(root, shard_name(split, number, store.compression), split, number, ranges, layout.fingerprint,
+                         *kind, *folders) for split, number, ranges in plan.planned(planned.facts)]  # fmt: skip
         making.will_write(job.name for job in jobs)
         done = self.work.complete(jobs, "writing shards", "shards")
         entries: dict[str, list[ShardEntry]] = {split: [] for split in SPLITS}

@@ -20,7 +20,7 @@ from gristmill.stages.tokens import field_name
 from gristmill.stages.work import Facts, UnitJob
 from gristmill.store.manifest import SPLITS
 from gristmill.store.seekable import library_versions
-from gristmill.store.writer import shard_cuts, shard_name, write_shard
+from gristmill.store.writer import shard_cuts, write_shard
 
 # Tokens gathered at a time: 64 MiB at most, of whole documents.
 _CHUNK_TOKENS = 1 << 24
@@ -116,9 +116,13 @@ class PlanJob(UnitJob):
 
 @dataclass(frozen=True)
 class ShardJob:
-    """Writes a shard of the store with its side files; the marker has its manifest entry and part of `sums.json`."""
+    """Writes a shard of the store with its side files; the marker has its manifest entry and part of `sums.json`.
+
+    `name` is that of its tokens, relative to the manifest.
+    """
 
     root: Path
+    name: str
     split: str
     number: int
     ranges: tuple[Range, ...]
@@ -138,11 +142,6 @@ class ShardJob:
     @property
     def outputs(self) -> list[Path]:
         return [self.root / self.name]
-
-    @property
-    def name(self) -> str:
-        """Its tokens, relative to the manifest."""
-        return shard_name(self.split, self.number, self.compression)
 
     @property
     def depends(self) -> object:
