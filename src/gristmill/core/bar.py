@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
@@ -12,9 +11,6 @@ from rich.text import Text
 
 from gristmill.core.progress import BYTES
 from gristmill.core.sizes import mega, megabytes, speed
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 # A log of a run of hours stays short enough to be read.
 _LOG_SECONDS = 30.0
@@ -40,9 +36,7 @@ class Bar:
             self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._live:
             self._live.stop()
 

@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import time
-from types import FrameType, TracebackType
+from types import FrameType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _WORDS: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
@@ -42,9 +42,7 @@ class Ending:
             self._listen()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if not self._before:
             return
         signal.set_wakeup_fd(-1)

@@ -18,7 +18,6 @@ from typing import ClassVar
 import numpy as np
 
 from gristmill.core.arrays import Ints
-from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.order.tokens import Tokens
 
 Spans = list[tuple[int, int, int]]
@@ -186,9 +185,3 @@ class Pack(DocumentCut):
 
 _ALL: tuple[type[Cut], ...] = (Chunk, Pack, Pad, Window)
 CUTS = {cut.name: cut for cut in _ALL}
-
-
-def check_cut(cut: str) -> None:
-    """Refuse a cut that does not exist."""
-    if cut not in CUTS:
-        raise ConfigError(f"cut {cut!r} is not known{did_you_mean(cut, CUTS)}.", arguments="cut")

@@ -6,10 +6,11 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
+from gristmill.core.arguments import as_choice
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.options import check_fields, from_mapping
 from gristmill.core.values import OWN, Within, shown
-from gristmill.order.cut import check_cut
+from gristmill.order.cut import CUTS
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -101,7 +102,7 @@ class PlanOptions:
 
     def __post_init__(self) -> None:
         check_fields(self, "the plan's options")
-        check_cut(self.cut)
+        as_choice("cut", self.cut, tuple(CUTS))
         check_positive(unit=self.unit, block=self.block)
         if self.weights_in not in WEIGHT_UNITS:
             raise ConfigError(f"Unknown weights_in {self.weights_in!r}{did_you_mean(self.weights_in, WEIGHT_UNITS)}.")

@@ -63,11 +63,6 @@ class Frames:
         # 8 bytes a frame of the compressed shards read so far: 12 KB a shard of 100 million tokens.
         self._offsets: dict[int, Ints] = {}
 
-    @property
-    def held_bytes(self) -> int:
-        """Memory of all frames that are here."""
-        return (len(self._leased) + len(self._idle)) * self._frame_bytes
-
     @contextlib.contextmanager
     def leased(self, shards: Ints, frames: Ints) -> Iterator[Ints]:
         """The addresses of distinct (shard, frame) pairs for the length of the block; what can be mapped must be."""

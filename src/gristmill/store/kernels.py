@@ -36,24 +36,22 @@ def _last_at_most(values: Any, wanted: int) -> Any:
 
 
 @compiled
-def _widen(address: int, itemsize: int, count: int, out: Any) -> None:
-    """Copy `count` ids of 1, 2, 4 or 8 bytes into int64."""
+def _copy(source: Any, out: Any) -> None:
+    for j in range(out.size):
+        out[j] = source[j]
+
+
+@compiled
+def _widen(address: int, itemsize: int, out: Any) -> None:
+    """Fill `out`, which is int64, with ids of 1, 2, 4 or 8 bytes."""
     if itemsize == 2:
-        two = pointer(address, np.uint16)
-        for j in range(count):
-            out[j] = two[j]
+        _copy(pointer(address, np.uint16), out)
     elif itemsize == 4:
-        four = pointer(address, np.uint32)
-        for j in range(count):
-            out[j] = four[j]
+        _copy(pointer(address, np.uint32), out)
     elif itemsize == 1:
-        one = pointer(address, np.uint8)
-        for j in range(count):
-            out[j] = one[j]
+        _copy(pointer(address, np.uint8), out)
     else:
-        eight = pointer(address, np.int64)
-        for j in range(count):
-            out[j] = eight[j]
+        _copy(pointer(address, np.int64), out)
 
 
 @compiled
@@ -67,7 +65,7 @@ def copy_tokens(shards: Any, position: int, out: Any) -> None:
         count = min(out.size - done, starts[shard + 1] - position - done)
         if count > 0:
             address = addresses[shard] + headers[shard] + inside * itemsizes[shard]
-            _widen(address, itemsizes[shard], count, out[done : done + count])
+            _widen(address, itemsizes[shard], out[done : done + count])
         done += count
         shard += 1
 
@@ -167,12 +165,6 @@ def _set(out: Any, value: Any) -> None:
 def _count_up(out: Any) -> None:
     for j in range(out.size):
         out[j] = j
-
-
-@compiled
-def _copy(source: Any, out: Any) -> None:
-    for j in range(out.size):
-        out[j] = source[j]
 
 
 @compiled

@@ -58,7 +58,7 @@ class Maps:
         self.path, self._size, self._check, self._bound, self._random = path, size, check, bound, random
         self.evicts = count > bound  # else what is mapped stays so
         self._lock = Lock()
-        self._close = weakref.finalize(self, _unmap_all, self.addresses, self._sizes)
+        weakref.finalize(self, _unmap_all, self.addresses, self._sizes)
 
     @contextlib.contextmanager
     def leased(self, files: Ints) -> Iterator[Ints]:
@@ -143,10 +143,6 @@ class Maps:
             unmap(int(self.addresses[file]), int(self._sizes[file]))
         self.addresses[oldest] = self._sizes[oldest] = 0
         self._open -= len(oldest)
-
-    def close(self) -> None:
-        """Unmap everything now; arrays over the maps must not be used any more."""
-        self._close()
 
 
 def _mapped(path: str) -> tuple[int, int]:
