@@ -69,7 +69,8 @@ def characters() -> npt.NDArray[np.uint8]:
     table[:_ASSIGNED_END] = [_of_category(chr(code)) for code in range(_ASSIGNED_END)]
     table[_SELECTORS.start : _SELECTORS.stop] = EXTEND
     for text, kind in ((_EXTENDING, EXTEND), (_INNER, INNER), (_POINTS, POINT)):
-        _set_kind(table, text, kind)
+        for begin, end in ranges(text):
+            table[begin:end] = table[begin:end] & ~np.uint8(KIND) | kind
     for begin, end in ranges(f"{UNSPACED} {_UNSPACED_TOO}"):
         letters = (table[begin:end] & ALPHABETIC) != 0
         table[begin:end][letters] = table[begin:end][letters] & ~np.uint8(KIND) | SINGLE
@@ -84,8 +85,3 @@ def _of_category(character: str) -> int:
     category = unicodedata.category(character)[0]
     kind = SPACE if character.isspace() else _KIND_OF_CATEGORY.get(category, OTHER)
     return kind | (ALPHABETIC if character.isalpha() else 0) | (PUNCTUATION if category == "P" else 0)
-
-
-def _set_kind(table: npt.NDArray[np.uint8], text: str, kind: int) -> None:
-    for begin, end in ranges(text):
-        table[begin:end] = table[begin:end] & ~np.uint8(KIND) | kind

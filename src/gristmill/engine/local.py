@@ -40,17 +40,14 @@ class LocalEngine(Duck):
         for _ in range(self._workers):
             self._submit(function)
 
-    def _processes(self) -> ProcessPoolExecutor:
-        if self._pool is None:
-            # spawn: a fork would inherit the locks of our caller's threads, and of Arrow's.
-            context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self._workers, context, initializer=end_with, initargs=(os.getpid(),))
-        return self._pool
-
     def _submit(self, function: Callable[A, R], *arguments: A.args, **named: A.kwargs) -> Future[R]:
         """Hand work to a process, which may be started for it."""
         with _deaf_children():
-            return self._processes().submit(function, *arguments, **named)
+            if self._pool is None:
+                # spawn: a fork would inherit the locks of our caller's threads, and of Arrow's.
+                context = multiprocessing.get_context("spawn")
+                self._pool = ProcessPoolExecutor(self._workers, context, initializer=end_with, initargs=(os.getpid(),))
+            return self._pool.submit(function, *arguments, **named)
 
     def map(self, function: Callable[[P], R], parts: Sequence[P]) -> Iterator[R]:
         """`function` of each part in the processes, at most two parts a worker ahead of what was taken."""

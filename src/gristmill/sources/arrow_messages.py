@@ -37,11 +37,7 @@ def unpacked_bytes(message: pa.Message) -> int:
     count = _number(data, vector, "<I")
     places = np.frombuffer(data, "<i8", 2 * count, vector + 4).reshape(count, 2)
     body = memoryview(message.body)
-    return sum(_unpacked(body, begin) for begin, size in places.tolist() if size >= _SIZE_BYTES)
-
-
-def _unpacked(body: memoryview, begin: int) -> int:
-    return max(_number(body, begin, "<q"), 0)
+    return sum(max(_number(body, begin, "<q"), 0) for begin, size in places.tolist() if size >= _SIZE_BYTES)
 
 
 def _batch(data: memoryview, kind: str) -> int:

@@ -117,7 +117,7 @@ def _strings(column: pa.Array, text: bool) -> tuple[pa.Array, Mask]:
     if _is_bytes(kind):
         values = column.to_pylist()
         bad = np.array([value is not None and not _is_utf8(value) for value in values], np.bool_)
-        spelt = [None if value is None or (text and wrong) else _text(value, wrong)
+        spelt = [None if value is None or (text and wrong) else value.hex() if wrong else value.decode("utf-8")
                  for value, wrong in zip(values, bad.tolist(), strict=True)]  # fmt: skip
         return pa.array(spelt, pa.large_string()), bad & text
     return _spelt(column), np.zeros(len(column), np.bool_)
@@ -133,10 +133,6 @@ def _is_utf8(value: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _text(value: bytes, wrong: bool) -> str:
-    return value.hex() if wrong else value.decode("utf-8")
 
 
 def _spelt(column: pa.Array) -> pa.Array:

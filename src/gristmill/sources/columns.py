@@ -136,7 +136,8 @@ class _Rows:
         ids = place_ids(self.part.file, ROW, rows)
         if self.format.id in given:
             ids = pc.coalesce(given[self.format.id].cast(pa.string()), ids)
-        fields = {name: _field(given.get(name), len(rows)) for name in self.format.fields}
+        absent = pa.nulls(len(rows), pa.string())
+        fields = {name: given[name].cast(pa.string()) if name in given else absent for name in self.format.fields}
         return document_batch(self.part.file, rows, _aligned(given[self.format.text]), ids, fields)
 
     def _good(self, short: Mask, made: Mapping[str, pa.Array], mishaps: Mishaps) -> Mask:
@@ -155,10 +156,6 @@ class _Rows:
             said = skippable(f"{file.path}, row {row:,} {why[i]}.")
             mishaps.report(said, file, file.at(ROW, row), row)
         return np.asarray(why[short] == None)  # noqa: E711
-
-
-def _field(strings: pa.Array | None, count: int) -> pa.Array:
-    return pa.nulls(count, pa.string()) if strings is None else strings.cast(pa.string())
 
 
 def _aligned(texts: pa.Array) -> pa.Array:

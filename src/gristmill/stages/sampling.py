@@ -37,12 +37,6 @@ class Look:
     text_bytes: int = 0
     sample: list[Documents] = field(default_factory=list)
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Count documents."""
-        offsets = start_documents(batch, 0).offsets
-        self.documents += len(batch)
-        self.text_bytes += int(offsets[-1] - offsets[0])
-
 
 @dataclass(frozen=True)
 class Amount:
@@ -112,7 +106,9 @@ def _look(unit: Unit, layout: Format, count: int) -> Look:
         with streams_opened() as opened:
             for batch in read_part(part, layout, Mishaps("skip")):
                 batches.append(batch)
-                look.add(batch)
+                offsets = Documents(batch).offsets
+                look.documents += len(batch)
+                look.text_bytes += int(offsets[-1] - offsets[0])
                 if look.text_bytes >= _ENOUGH_BYTES and opened:
                     look.disk_bytes = done + min(opened[-1].packed_bytes, part.size)
                     return _sampled(look, batches, count)

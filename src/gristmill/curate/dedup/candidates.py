@@ -40,19 +40,17 @@ def members(options: Near, bands: range, dropped: bool) -> str:
     """
     keys = options.key_columns
     columns = ", ".join(sorted({"doc", "keep_key", *(keys[(band + i) % len(keys)] for band in bands for i in (0, 1))}))
+    seats = (f"SELECT doc, keep_key, {keys[band]} AS bucket, {keys[(band + 1) % len(keys)]} AS following FROM alive"
+             for band in bands)  # fmt: skip
     return f"""
         WITH alive AS {alive("signatures", columns, dropped)},
-        seats AS ({" UNION ALL ".join(_seats(keys[band], keys[(band + 1) % len(keys)]) for band in bands)}),
+        seats AS ({" UNION ALL ".join(seats)}),
         shared AS (
             SELECT bucket, COUNT(*) AS size FROM seats GROUP BY bucket HAVING COUNT(*) > 1 AND MAX(doc) >= 0
         )
         SELECT seats.bucket, shared.size, seats.following, seats.keep_key, seats.doc
         FROM seats JOIN shared ON seats.bucket = shared.bucket
     """
-
-
-def _seats(key: str, following: str) -> str:
-    return f"SELECT doc, keep_key, {key} AS bucket, {following} AS following FROM alive"
 
 
 def crowded(max_bucket: int) -> str:

@@ -33,8 +33,3 @@ def unit_table() -> npt.NDArray[np.uint32]:
         table[begin:end] |= (table[begin:end] > 0).astype(np.uint32)
     table.setflags(write=False)
     return table
-
-
-def unicode_version() -> str:
-    """What `unit_table` was made by: characters that another version added are hashed otherwise."""
-    return unicodedata.unidata_version

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
+from unicodedata import unidata_version
 
 from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import fingerprint
-from gristmill.curate.dedup.characters import unicode_version
 from gristmill.curate.dedup.near import Near
 from gristmill.store.files import sampled_checksum
 
@@ -65,13 +65,13 @@ def open_index(options: Near) -> NearIndex:
     if options.verify and not described["sets"]:
         raise ConfigError(f"The index {folder} has no shingle sets: make it with verify: true, or set verify: false.")
     parts = range(described["parts"])
-    notes = [] if described["unicode"] == unicode_version() else [_other_unicode(folder, described["unicode"])]
+    notes = [] if described["unicode"] == unidata_version else [_other_unicode(folder, described["unicode"])]
     return NearIndex([part_path(folder, i, KEYS) for i in parts], [part_path(folder, i, IDS) for i in parts], notes)
 
 
 def _other_unicode(folder: Path, version: str) -> str:
     return (
-        f"The index {folder} was made with Unicode {version}, this Python has {unicode_version()}: texts with "
+        f"The index {folder} was made with Unicode {version}, this Python has {unidata_version}: texts with "
         "characters that only one of them knows may not be found."
     )
 
@@ -101,7 +101,7 @@ def _made_with(options: Near) -> dict[str, object]:
 
 def describe(options: Near, parts: int) -> dict[str, object]:
     """What `index.json` says of an index of so many parts."""
-    return {**_made_with(options), "parts": parts, "sets": options.verify, "unicode": unicode_version()}
+    return {**_made_with(options), "parts": parts, "sets": options.verify, "unicode": unidata_version}
 
 
 def is_part(name: str) -> bool:
