@@ -85,13 +85,9 @@ class _Spans:
 def _read_spans(part: Part, format: Format, mishaps: Mishaps) -> Iterator[pa.RecordBatch]:
     spans_of = _lines if format.documents == "line" else _paragraphs
     for spans in spans_of(part, format, mishaps):
-        good = _good_ones(spans, part, mishaps) if _may_be_bad(spans) else np.ones(len(spans.begins), np.bool_)
+        may_be_bad = len(spans.block) > base.MAX_DOCUMENT_BYTES or b"\0" in spans.block or not is_utf8(spans.block)
+        good = _good_ones(spans, part, mishaps) if may_be_bad else np.ones(len(spans.begins), np.bool_)
         yield _batch(part, format, spans, np.flatnonzero(good))
-
-
-def _may_be_bad(spans: _Spans) -> bool:
-    """Whether a document of the block may not be text, or be too long."""
-    return len(spans.block) > base.MAX_DOCUMENT_BYTES or b"\0" in spans.block or not is_utf8(spans.block)
 
 
 def _lines(part: Part, format: Format, mishaps: Mishaps) -> Iterator[_Spans]:
@@ -110,6 +106,7 @@ def _lines(part: Part, format: Format, mishaps: Mishaps) -> Iterator[_Spans]:
 
 def _paragraphs(part: Part, format: Format, mishaps: Mishaps) -> Iterator[_Spans]:
     """Runs of lines that are not blank. A paragraph belongs to the part that owns the blank line before it."""
+    stop = sys.maxsize if part.stop is None else part.stop
     passing, blank = part.start > 0, -1  # passing: inside a paragraph of no use; else `blank` is the blank line before
     for at, before, block in _stretches(text_blocks(part, format, None)):
         if block is None:
@@ -122,16 +119,12 @@ def _paragraphs(part: Part, format: Format, mishaps: Mishaps) -> Iterator[_Spans
         filled = np.concatenate(([False], table.filled, [False]))
         first, last = np.flatnonzero(filled[1:-1] & ~filled[:-2]), np.flatnonzero(filled[1:-1] & ~filled[2:])
         begins[0] = blank
-        owned = (begins[first] <= _stop(part)) & ~((first == 0) & passing)
+        owned = (begins[first] <= stop) & ~((first == 0) & passing)
         first, last = first[owned], last[owned]
         yield _Spans(at, block, table.begins[first], table.ends[last], before + 1 + first)
         blank, passing = int(begins[-1]), False
-        if blank > _stop(part):
+        if blank > stop:
             return
-
-
-def _stop(part: Part) -> int:
-    return sys.maxsize if part.stop is None else part.stop
 
 
 def _stretches(blocks: Iterator[tuple[int, bytes | None]]) -> Iterator[tuple[int, int, bytes | None]]:

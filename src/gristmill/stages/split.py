@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gristmill.core.arrays import Ints, Mask
+from gristmill.core.html import counted
 from gristmill.stages.boundary import cut_place
 from gristmill.stages.relation import Relation
 from gristmill.stages.tables import batches_of, table_writer
@@ -89,18 +90,14 @@ class ValSplit:
 
     def note(self, fraction: float) -> str:
         """What a user should know of it."""
-        few = f"{_counted(self.documents, 'document')} cannot give val its share ({fraction:g}) "
+        few = f"{counted(self.documents, 'document')} cannot give val its share ({fraction:g}) "
         if self.cut:
             copies = ", and so are those of its copies" if self.cut.copies > 1 else ""
             return (f"{few}by whole documents: the last {self.cut.tokens - self.cut.keep:,} tokens of {self.cut.id!r}, "
                     f"cut off at a {self.cut.boundary}, are in val as {self.cut.val_id!r}{copies}.")  # fmt: skip
         if self.bound:
             return f"{few}by chance alone: documents were held out until val had {self.val_tokens:,} tokens."
-        return f"val is empty: a share of {fraction:g} of {_counted(self.tokens, 'token')} is too little to cut off."
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+        return f"val is empty: a share of {fraction:g} of {counted(self.tokens, 'token')} is too little to cut off."
 
 
 def stands(train: int, val: int, held: Held) -> bool:

@@ -146,7 +146,7 @@ class Workshop:
         marker = self._marker(query)
         done = _read_marker(marker, query.fingerprint)
         found = _answered(marker, done) if done else None
-        return found if found and _all_there(found.files) else None
+        return found if found and all(file.exists() for file in found.files) else None
 
     def _marker(self, query: Query) -> Path:
         return self.folder / query.step / f"{query.number:08x}.json"
@@ -162,7 +162,7 @@ class Workshop:
 def finished(job: Job) -> Done | None:
     """A job's result, if all of its files are there."""
     done = _read_marker(job.marker, fingerprint(job.depends))
-    return done if done and _all_there(job.outputs) else None
+    return done if done and all(file.exists() for file in job.outputs) else None
 
 
 def perform(job: Job) -> Done:
@@ -198,7 +198,3 @@ def _answered(marker: Path, done: Done) -> Relation:
     files = tuple(marker.with_name(name) for name, *_ in done.facts["files"])
     footers = tuple(Footer(*ends) for _, *ends in done.facts["files"])
     return Relation(files, done.fingerprint, sum(sum(found.groups) for found in footers), footers)
-
-
-def _all_there(files: Sequence[Path]) -> bool:
-    return all(file.exists() for file in files)
