@@ -179,15 +179,14 @@ def _quick() -> Iterator[None]:
             gc.enable()
 
 
-_operators: dict[Any, Any] = {}
-
-
 def _call_type(self: Any, context: Any, arguments: Any, named: Any) -> Any:
-    """The signature of a call of one of Numba's functions; that of an operator is looked for once for each types."""
+    """The signature of a call of one of Numba's functions; that of an operator or built-in is looked for once."""
     resolve = super(types.Function, self).get_call_type
-    if named or getattr(self.typing_key, "__module__", "") != "_operator":
+    if named or getattr(self.typing_key, "__module__", "") not in ("_operator", "builtins"):
         return resolve(context, arguments, named)
-    key = (self, arguments, ConfigStack.top_or_none().nrt)
-    if key not in _operators:
-        _operators[key] = resolve(context, arguments, named)
-    return _operators[key]
+    known = vars(self).setdefault("_known_by_gristmill", {})
+    plain = tuple(map(unliteral, arguments))
+    key = (plain, ConfigStack.top_or_none().nrt)
+    if key not in known:
+        known[key] = resolve(context, plain, named)
+    return known[key]
