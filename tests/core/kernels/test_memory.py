@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -16,14 +17,17 @@ from gristmill.core.kernels.memory import (
     count,
     holds,
     int64_at,
+    largest,
+    longest_row,
     place_of,
     pointer,
     prefetch,
     put_uint64,
+    smallest,
     trailing_zeros,
     uint64_at,
 )
-from gristmill.core.kernels.types import BYTES
+from gristmill.core.kernels.types import BYTES, INTS
 
 
 @entry(types.Tuple((types.int64, types.uint64, types.uint16))(BYTES, types.int64))
@@ -100,3 +104,17 @@ def test_values_are_found_as_numpy_finds_them_and_equal_bytes_are_counted(
     ours, theirs = np.frombuffer(data, np.uint8), np.frombuffer(other, np.uint8)
     equal = next((i for i, (a, b) in enumerate(zip(data, other, strict=False)) if a != b), min(len(data), len(other)))
     assert _found(ours, wanted, theirs) == (np.searchsorted(ours, wanted), equal)
+
+
+@entry(types.UniTuple(types.int64, 3)(INTS))
+def _extremes(values: Any) -> Any:
+    return largest(values), smallest(values) if values.size else 0, longest_row(values)
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 1 << 40), max_size=20))
+def test_extremes_are_those_of_python_and_rows_lie_between_offsets(numbers: list[int]) -> None:
+    offsets = sorted(numbers)
+    rows = [end - begin for begin, end in itertools.pairwise(offsets)]
+    found = _extremes(np.array(offsets, np.int64))
+    assert found == (max(offsets, default=0), min(offsets, default=0), max(rows, default=0))
