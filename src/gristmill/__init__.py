@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gristmill.loader.loader import Loader
     from gristmill.loader.plan_file import load_plan
     from gristmill.mixing import create_balanced_mix
-    from gristmill.order.options import Exclude, Phase, PlanOptions, Skip
+    from gristmill.order.options import Exclude, Locality, Phase, PlanOptions, Skip
     from gristmill.order.plan import Plan
     from gristmill.recipe import Recipe
     from gristmill.run import RunOptions, dry_run, prepare
@@ -45,7 +45,7 @@ _HOMES = {
         ("ConfigError", "EngineError", "GristmillError", "SourceError", "StateError", "StoreError"), "core.errors"
     ),
     "Loader": "loader.loader",
-    **dict.fromkeys(("Exclude", "Phase", "PlanOptions", "Skip"), "order.options"),
+    **dict.fromkeys(("Exclude", "Locality", "Phase", "PlanOptions", "Skip"), "order.options"),
     "Plan": "order.plan",
     "index": "indexing",
     "Recipe": "recipe",
@@ -67,6 +67,7 @@ __all__ = [
     "Exclude",
     "GristmillError",
     "Loader",
+    "Locality",
     "Phase",
     "Plan",
     "PlanOptions",

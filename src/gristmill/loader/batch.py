@@ -98,6 +98,14 @@ class Located(NamedTuple):
     figures: list[tuple[int, int, int]]
 
 
+def _frames_of_windows(plan: Plan) -> int:
+    """Frames that the windows of all sources touch: a plan with locality reads each of them once, if they stay."""
+    if plan.options.locality is None:
+        return 0
+    tokens = plan.options.locality.block * max(segment.seq_len for segment in plan.segments)
+    return len(plan.sources) * (plan.options.locality.window + 1) * (tokens // FRAME_TOKENS + 2)
+
+
 class Assembler:
     """Builds the batches of a plan with the keys asked for. Safe to call from many threads, and can be pickled."""
 
@@ -119,6 +127,7 @@ class Assembler:
         asked = {"input_ids", *keys, *(("loss_mask",) if masked else ())}
         self._looks_up = not self._by_piece and not _NEED_DOCUMENTS.isdisjoint(keys)
         self._table = table_of([as_store("A source", source.store) for source in plan.sources], max_maps)
+        self._table.keep_frames(_frames_of_windows(plan))
         if self._by_piece or self._looks_up:
             _ = self._table.documents  # which may refuse
         self._eos = self._one_eos(masked)

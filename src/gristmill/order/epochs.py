@@ -2,7 +2,8 @@
 
 An epoch is a permutation of *units*. Where sequences are shorter than the plan's unit (chunk only), each unit holds
 several of them; 64 permuted units make a block, whose sequences are permuted among themselves. So a change of seq_len
-at a block's end loses nothing, and one in the middle leaves under a block unread.
+at a block's end loses nothing, and one in the middle leaves under a block unread. With `locality` the units are not
+permuted over the whole source at once but as `order/locality.py` tells.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 
 from gristmill.core.arrays import Ints
 from gristmill.core.hashing import derive_key
+from gristmill.order.locality import Interleaving
 from gristmill.order.permute import permute, unpermute
 
 UNITS_PER_BLOCK = 64
@@ -28,6 +30,7 @@ class EpochOrder:
     units: int
     parts: int
     shuffle: bool
+    locality: Interleaving | None = None
 
     @property
     def samples(self) -> int:
@@ -39,10 +42,10 @@ class EpochOrder:
         if not self.shuffle:
             return index
         if self.parts == 1:
-            return permute(index, self.units, _epoch_key(self.key, epoch))
+            return self._units_at(epoch, index)
         block, inside = np.divmod(index, UNITS_PER_BLOCK * self.parts)
         inside = self._in_blocks(permute, epoch, block, inside)
-        unit = permute(block * UNITS_PER_BLOCK + inside // self.parts, self.units, _epoch_key(self.key, epoch))
+        unit = self._units_at(epoch, block * UNITS_PER_BLOCK + inside // self.parts)
         return unit * self.parts + inside % self.parts
 
     def index_of(self, epoch: int, samples: Ints) -> Ints:
@@ -50,12 +53,17 @@ class EpochOrder:
         if not self.shuffle:
             return samples
         unit, part = np.divmod(samples, self.parts)
-        unit = unpermute(unit, self.units, _epoch_key(self.key, epoch))
+        key = _epoch_key(self.key, epoch)
+        unit = self.locality.index_of(key, unit) if self.locality else unpermute(unit, self.units, key)
         if self.parts == 1:
             return unit
         block, inside = np.divmod(unit, UNITS_PER_BLOCK)
         inside = self._in_blocks(unpermute, epoch, block, inside * self.parts + part)
         return block * UNITS_PER_BLOCK * self.parts + inside
+
+    def _units_at(self, epoch: int, index: Ints) -> Ints:
+        key = _epoch_key(self.key, epoch)
+        return self.locality.units_at(key, index) if self.locality else permute(index, self.units, key)
 
     def _in_blocks(self, move: Callable[..., Ints], epoch: int, block: Ints, inside: Ints) -> Ints:
         """Permute (or back) the places inside each block; the last block of an epoch may be shorter."""

@@ -10,7 +10,10 @@ import numpy as np
 from gristmill.core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from gristmill.order.epochs import EpochOrder
     from gristmill.order.plan import Plan
+
+_PAIRS = 1024
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,8 @@ class SourceForecast:
 
     epochs: passes over its samples. passes: tokens served / tokens held. next_epoch_steps: the step at which each new
     epoch begins (the first eight). unread_tokens: left behind by phases. unserved_tokens: in no sample of an epoch.
+    neighbours_apart: places between two samples that lie side by side, the median of 1,024 pairs: 1 without a shuffle,
+    about 0.29 of the samples where they are shuffled at once, less with locality.
     """
 
     name: str
@@ -30,6 +35,7 @@ class SourceForecast:
     next_epoch_steps: list[int]
     unread_tokens: int
     unserved_tokens: int
+    neighbours_apart: int
 
 
 @dataclass(frozen=True)
@@ -83,7 +89,15 @@ def _source(plan: Plan, k: int, step: int) -> SourceForecast:
         next_epoch_steps=epoch_starts(plan, k, min(epoch, 8), step),
         unread_tokens=unread,
         unserved_tokens=source.cut.unserved_tokens(lane.order.samples, lane.shards, last.seq_len),
+        neighbours_apart=_neighbours_apart(lane.order),
     )
+
+
+def _neighbours_apart(order: EpochOrder) -> int:
+    if order.samples < 2:
+        return 0
+    samples = np.linspace(0, order.samples - 2, _PAIRS).astype(np.int64)
+    return int(np.median(np.abs(order.index_of(0, samples + 1) - order.index_of(0, samples))))
 
 
 def epoch_starts(plan: Plan, k: int, epochs: int, until: int) -> list[int]:

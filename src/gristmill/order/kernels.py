@@ -8,7 +8,9 @@ import numpy as np
 from numba import types
 
 from gristmill.core.compiled import compiled, entry
-from gristmill.core.hashing import MIX_FIRST, MIX_SECOND
+from gristmill.core.hashing import GOLDEN, MIX_FIRST, MIX_SECOND
+from gristmill.core.kernels.hashes import finalise
+from gristmill.order.permute import ROUNDS
 
 _HALF, _ONE = np.uint64(32), np.uint64(1)
 
@@ -21,27 +23,30 @@ def _scramble(half: Any, key: Any) -> Any:
 
 
 @compiled
-def _network(x: Any, bits: Any, size: Any, keys: Any, column: int, forward: bool) -> Any:
+def _network(x: Any, bits: Any, size: Any, keys: Any, forward: bool) -> Any:
     mask = (_ONE << bits) - _ONE
     left, right = x >> bits, x & mask
-    for step in range(keys.shape[0]):
-        i = step if forward else keys.shape[0] - 1 - step
+    for step in range(keys.size):
+        i = step if forward else keys.size - 1 - step
         if i % 2:
-            right ^= _scramble(left, keys[i, column]) & mask
+            right ^= _scramble(left, keys[i]) & mask
         else:
-            move = (_scramble(right, keys[i, column]) * size) >> _HALF
+            move = (_scramble(right, keys[i]) * size) >> _HALF
             left += move if forward else size - move
             if left >= size:
                 left -= size
     return (left << bits) | right
 
 
-@entry(types.void(types.uint64[::1], types.uint64, types.uint64, types.uint64, types.uint64[:, ::1], types.boolean))
+@entry(types.void(types.uint64[::1], types.uint64, types.uint64, types.uint64, types.uint64[::1], types.boolean))
 def walk(x: Any, n: Any, bits: Any, size: Any, keys: Any, forward: bool) -> None:
-    """Permute x in place; keys has one column for all, or one each."""
+    """Permute x in place; there is one key for all, or one each (neighbours that share theirs are quick)."""
+    round_keys = np.empty(ROUNDS, np.uint64)
     for i in range(x.size):
-        column = i if keys.shape[1] > 1 else 0
-        place = _network(x[i], bits, size, keys, column, forward)
+        if i == 0 or (keys.size > 1 and keys[i] != keys[i - 1]):
+            for j in range(ROUNDS):
+                round_keys[j] = finalise(keys[i] + GOLDEN * np.uint64(j + 1))
+        place = _network(x[i], bits, size, round_keys, forward)
         while place >= n:
-            place = _network(place, bits, size, keys, column, forward)
+            place = _network(place, bits, size, round_keys, forward)
         x[i] = place

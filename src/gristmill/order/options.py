@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from gristmill.core.arguments import as_choice
 from gristmill.core.errors import ConfigError, did_you_mean
-from gristmill.core.options import check_fields, from_mapping
+from gristmill.core.options import as_options, check_fields, from_mapping
 from gristmill.core.values import OWN, Within, shown
 from gristmill.order.cut import CUTS
 
@@ -80,12 +80,28 @@ class Skip:
 
 
 @dataclasses.dataclass(frozen=True)
+class Locality:
+    """A shuffle in two levels, so that what lies together in a file is read once an epoch.
+
+    block: consecutive samples that are read at once, about 1 MiB in all. window: blocks that are mixed at any time; the
+    wider, the better the shuffle and the more has to be kept near (window x block samples).
+    """
+
+    block: Annotated[int, Within(1, 2**20)] = 256
+    window: Annotated[int, Within(1, 2**20)] = 512
+
+    def __post_init__(self) -> None:
+        check_fields(self, "locality")
+
+
+@dataclasses.dataclass(frozen=True)
 class PlanOptions:
     """All of a plan that has a default.
 
     cut: chunk, pack, pad or window. unit: the longest seq_len that the run may have (default: the longest it has now).
     block: slots a mix block, at least 1 / smallest weight. weights_in: what the weights count. max_epochs: one number,
-    or one a source. shards: how many shards of a source the plan begins with (default: all).
+    or one a source. shards: how many shards of a source the plan begins with (default: all). locality: shuffle in two
+    levels, for bytes that are far away or compressed (default: over the whole source at once).
     """
 
     cut: str = "chunk"
@@ -99,6 +115,7 @@ class PlanOptions:
     skip: Annotated[Sequence[Skip], OWN] = ()
     shuffle: bool = True
     drop_last: bool = True
+    locality: Annotated[Locality | None, OWN] = None
 
     def __post_init__(self) -> None:
         check_fields(self, "the plan's options")
@@ -112,6 +129,12 @@ class PlanOptions:
         object.__setattr__(self, "phases", tuple(phases))
         object.__setattr__(self, "exclude", _each(self.exclude, Exclude, "exclude"))
         object.__setattr__(self, "skip", _each(self.skip, Skip, "skip"))
+        if self.locality is not None:
+            object.__setattr__(self, "locality", as_options(Locality, self.locality, "locality"))
+            if not self.shuffle:
+                raise ConfigError(
+                    "locality is a way to shuffle, and shuffle=False asks for none: leave out one of them."
+                )
 
     def to_dict(self) -> dict[str, object]:
         """Plain values for JSON, without those that are at their default."""

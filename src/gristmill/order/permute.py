@@ -17,7 +17,7 @@ import numpy.typing as npt
 from gristmill.core.arrays import Hashes, Ints
 from gristmill.core.hashing import GOLDEN, MIX_FIRST, MIX_SECOND, mix64_array
 
-_ROUNDS = 8
+ROUNDS = 8
 _HALF = np.uint64(32)
 _compiled: Callable[..., None] | None = None
 
@@ -27,12 +27,12 @@ def permute(indices: npt.ArrayLike, n: int, key: npt.ArrayLike) -> Ints:
 
     Vectorised: 64 indices cost almost as much as 1,024, so ask for many at once.
     """
-    return _walk(indices, n, key, range(_ROUNDS))
+    return _walk(indices, n, key, range(ROUNDS))
 
 
 def unpermute(places: npt.ArrayLike, n: int, key: npt.ArrayLike) -> Ints:
     """The inverse: `unpermute(permute(i, n, key), n, key) == i`."""
-    return _walk(places, n, key, range(_ROUNDS - 1, -1, -1))
+    return _walk(places, n, key, range(ROUNDS - 1, -1, -1))
 
 
 def _walk(values: npt.ArrayLike, n: int, key: npt.ArrayLike, rounds: range) -> Ints:
@@ -43,11 +43,11 @@ def _walk(values: npt.ArrayLike, n: int, key: npt.ArrayLike, rounds: range) -> I
         raise ValueError(f"permute takes indices in [0, {n})")
     shape = np.shape(values)
     x = words.ravel().view(np.uint64)
-    round_keys = _round_keys(np.array(key, dtype=np.uint64, ndmin=1).ravel())
+    keys = np.array(key, dtype=np.uint64, ndmin=1).ravel()
     if _compiled is not None:
-        bits, size = _halves(n)
-        _compiled(x, np.uint64(n), bits, size, round_keys, rounds.step > 0)
+        _compiled(x, np.uint64(n), *_halves(n), keys, rounds.step > 0)
         return x.view(np.int64).reshape(shape)
+    round_keys = _round_keys(keys)
     x = _network(x, n, round_keys, rounds)
     outside = np.flatnonzero(x >= np.uint64(n))
     while outside.size:
@@ -74,7 +74,7 @@ def use_compiled() -> None:
 
 def _round_keys(keys: Hashes) -> Hashes:
     """One key a round and column, by SplitMix64 from each given key."""
-    return mix64_array(keys[None, :] + GOLDEN * np.arange(_ROUNDS, dtype=np.uint64)[:, None])
+    return mix64_array(keys[None, :] + GOLDEN * np.arange(ROUNDS, dtype=np.uint64)[:, None])
 
 
 def _network(x: Hashes, n: int, round_keys: Hashes, rounds: range) -> Hashes:

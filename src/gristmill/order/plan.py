@@ -32,7 +32,7 @@ from gristmill.order.plan_json import Pin, PlanValues, read_plan, write_plan
 from gristmill.order.skips import Skips
 from gristmill.order.source import Source
 from gristmill.order.tokens import Sources, Tokens, opened
-from gristmill.places.door import as_address, place_at
+from gristmill.places.door import as_path, place_at
 
 # Raised with any change of which samples a step holds: checkpoints of another order are then refused by name.
 ORDER_VERSION = 1
@@ -68,7 +68,9 @@ class Plan:
         self.seq_len, self.batch_size, self.seed, self.steps, self.options = seq_len, batch_size, seed, steps, options
         self.weights = None if weights is None else {name: str(value) for name, value in weights.items()}
         self.cut, stores = CUTS[options.cut], opened(sources).items()
-        self.sources = tuple(Source(name, self.cut(store), seed, options.shuffle) for name, store in stores)
+        self.sources = tuple(
+            Source(name, self.cut(store), seed, options.shuffle, options.locality) for name, store in stores
+        )
         wanted = settings(self.sources, weights, seq_len, batch_size, options)
         segments = resolve(self.sources, wanted, seed, steps, options)
         check_all_weighed(self.sources, wanted)
@@ -189,7 +191,9 @@ class Plan:
         if step == 0:
             return {}
         segments = [segment for segment in self.segments if segment.from_step < step]
+        locality = self.options.locality
         return {
+            **({"locality": [locality.block, locality.window]} if locality else {}),
             "order": ORDER_VERSION,
             "seed": self.seed,
             "cut": self.options.cut,
@@ -256,7 +260,7 @@ class Plan:
 
     def save(self, path: PathLike) -> None:
         """Write the plan to a file, atomically."""
-        place_at(as_address("path", path)).write(self.to_json())
+        place_at(as_path("path", path)).write(self.to_json())
 
     @classmethod
     def from_json(cls, text: str, sources: Sources) -> Plan:

@@ -8,6 +8,8 @@ from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import derive_key
 from gristmill.order.cut import Cut
 from gristmill.order.epochs import EpochOrder
+from gristmill.order.locality import Interleaving
+from gristmill.order.options import Locality
 from gristmill.order.tokens import Tokens
 
 
@@ -19,6 +21,7 @@ class Source:
     cut: Cut
     seed: int
     shuffle: bool
+    locality: Locality | None = None
 
     @property
     def store(self) -> Tokens:
@@ -33,4 +36,8 @@ class Source:
                 f"Source {self.name!r} has {self.store.tokens_in(shards):,} tokens, too few for one sequence of "
                 f"{unit:,}: lower seq_len or unit, or add text."
             )
-        return EpochOrder(derive_key(self.seed, "order", self.name), units, parts, self.shuffle)
+        key = derive_key(self.seed, "order", self.name)
+        if self.locality is None:
+            return EpochOrder(key, units, parts, self.shuffle)
+        block = min(max(self.locality.block // parts, 1), units)
+        return EpochOrder(key, units, parts, self.shuffle, Interleaving(units, block, self.locality.window))

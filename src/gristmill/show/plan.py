@@ -33,7 +33,7 @@ def _weights(weights: Mapping[str, str]) -> str:
 
 
 def _source_row(source: SourceForecast) -> Row:
-    """What a source has served; below it where its epochs begin and what is served by none."""
+    """What a source has served; below it where epochs begin, what none of them serves, and how wide the shuffle is."""
     below = []
     if source.next_epoch_steps:
         below.append(f"new epochs begin at steps {', '.join(f'{step:,}' for step in source.next_epoch_steps)}")
@@ -41,6 +41,7 @@ def _source_row(source: SourceForecast) -> Row:
         below.append(f"phases leave {source.unread_tokens:,} tokens unread")
     if source.unserved_tokens:
         below.append(f"{source.unserved_tokens:,} tokens of an epoch fill no sequence")
+    below.append(f"samples that lie side by side are {source.neighbours_apart:,} apart")
     cells = (source.name, source.samples, f"{source.share:.2%}", source.tokens, f"{source.epochs:,.2f}")
     return Row(cells, "; ".join(below))
 

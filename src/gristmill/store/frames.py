@@ -63,6 +63,10 @@ class Frames:
         # 8 bytes a frame of the compressed shards read so far: 12 KB a shard of 100 million tokens.
         self._offsets: dict[int, Ints] = {}
 
+    def keep(self, count: int) -> None:
+        """Hold so many frames from now on, if that is more than before."""
+        self._most = max(self._most, count)
+
     @contextlib.contextmanager
     def leased(self, shards: Ints, frames: Ints) -> Iterator[Ints]:
         """The addresses of distinct (shard, frame) pairs for the length of the block; what can be mapped must be."""

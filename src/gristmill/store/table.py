@@ -71,6 +71,11 @@ class ShardTable:
 
         return Extents(self)
 
+    def keep_frames(self, count: int) -> None:
+        """Let so many frames stay in memory, where there are frames: what an order needs that comes back to them."""
+        if self._extents:
+            self._extents.frames.keep(count)
+
     def _make_trust(self) -> Trust | None:
         from gristmill.store.trust import Trust
 
