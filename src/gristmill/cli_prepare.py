@@ -14,7 +14,7 @@ from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.options import from_mapping
 from gristmill.figures.store import store_figures
 from gristmill.indexing import index
-from gristmill.places.door import place_at
+from gristmill.places.door import as_path, place_at
 from gristmill.recipe import Recipe, as_recipe, read_recipe
 from gristmill.run import RunOptions, dry_run, prepare
 from gristmill.show.exchange import show_trained
@@ -121,7 +121,7 @@ def named_input(given: str) -> tuple[str, str]:
 
 
 def run_init(chosen: argparse.Namespace) -> None:
-    path = Path(chosen.path)
+    path = as_path("PATH", chosen.path)
     if place_at(path).exists() and not chosen.overwrite:
         raise ConfigError(f"{path} exists: choose another name, or say --overwrite.")
     place_at(path).write(pkgutil.get_data("gristmill", "recipe_template.yaml") or b"")

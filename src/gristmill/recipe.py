@@ -155,7 +155,7 @@ class Recipe:
         check_fields(self, "the recipe")
         if self.on_error not in ("raise", "skip"):
             raise ConfigError(f"on_error is 'raise' or 'skip', not {self.on_error!r}.")
-        self._set("out", place_at(self.out).path)
+        self._set("out", os.fspath(as_path("out", self.out)))
         sources = (_made(SourceOptions, source, "one of the recipe's sources") for source in self.sources)
         self._set("sources", tuple(sources))
         self._set("store", _made(StoreOptions, self.store, "the recipe's store"))

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted((ROOT / "docs").glob("*.md"))
-EXTRAS = ("torch", "lightning", "datasets", "transformers", "olmo_core", "spacy", "ftfy", "fasttext")
+EXTRAS = ("torch", "lightning", "datasets", "transformers", "olmo_core", "spacy", "ftfy", "fasttext", "obstore")
 
 
 def test_the_environment_is_bare_and_ours_is_full(bare: Any, tmp_path: Path) -> None:
@@ -69,3 +69,9 @@ def test_a_recipe_names_the_extra_before_anything_is_read(bare: Any, tmp_path: P
     said = bare.run("gristmill", "prepare", "--recipe", "recipe.yaml", cwd=tmp_path, code=2)
     assert f"pip install 'gristmill[{extra}]'" in said and len(said.splitlines()) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["recipe.yaml"]
+
+
+def test_an_address_names_the_extra(bare: Any, tmp_path: Path) -> None:
+    for arguments in (("inspect", "s3://bucket/x"), ("prepare", "s3://bucket/x/*.jsonl", "--out", "o")):
+        said = bare.run("gristmill", *arguments, cwd=tmp_path, code=2)
+        assert "pip install 'gristmill[remote]'" in said and len(said.splitlines()) == 1

@@ -127,12 +127,17 @@ ADDRESSES = ("prepare {away} --out o", "prepare web={away} --out o", "prepare {t
              "demo --out {away}")  # fmt: skip
 
 
-@pytest.mark.parametrize("arguments", ADDRESSES)
-def test_an_address_is_refused_by_every_command(
-    call: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: str
+# What these name is of this machine alone, so far.
+WRITTEN = ("prepare {text} --out {away}", "prepare {text} --out o --work {away}", "init {away}", "demo --out {away}")
+
+
+@pytest.mark.parametrize(("arguments", "away"), [*((each, "hf://bucket/x") for each in ADDRESSES),
+                                                 *((each, "s3://bucket/x") for each in WRITTEN)])  # fmt: skip
+def test_an_address_that_cannot_be_is_refused_by_every_command(
+    call: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: str, away: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.txt").write_text("text")
-    words = arguments.format(away="s3://bucket/x", text="a.txt").split()
+    words = arguments.format(away=away, text="a.txt").split()
     said = call(*words, code=2).said
-    assert "s3://bucket/x is an address" in said and sorted(tmp_path.iterdir()) == [tmp_path / "a.txt"]
+    assert f"{away} is an address" in said and sorted(tmp_path.iterdir()) == [tmp_path / "a.txt"]

@@ -54,5 +54,5 @@ def test_a_full_address_is_not_joined_to_another() -> None:
 
 
 def test_what_must_be_local_says_so() -> None:
-    with pytest.raises(ConfigError, match="out is away://bucket/x, and this needs a path of this machine"):
+    with pytest.raises(ConfigError, match="away://bucket/x is an address, and out has to be a path of this machine"):
         as_path("out", "away://bucket/x")

@@ -19,6 +19,7 @@ import gristmill as gm
 from gristmill.places import door
 from gristmill.places.base import Place, Range
 from gristmill.store.format import FRAME_TOKENS
+from gristmill.store.frames import Frames
 from gristmill.store.verify import verify
 
 SCHEME = "memory://"
@@ -176,6 +177,21 @@ def test_the_frames_of_a_stack_are_asked_for_at_once(large: Path) -> None:
     assert Memory.asked["fetch"] == 1 + tables and Memory.asked["ranges"] > 3 + tables
 
 
+def test_with_locality_a_frame_is_fetched_once_for_each_block_it_has_part_of(
+    large: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Frames.__init__, "__defaults__", (1,))
+    store = gm.open("memory://corpus")
+    frames = sum(-(-int(tokens) // FRAME_TOKENS) for tokens in store.files.tokens)
+    fetched = {}
+    for name, options in {"far": {}, "near": {"locality": {"block": 1024, "window": 2}}}.items():
+        Memory.asked.clear()
+        list(gm.Loader(gm.Plan(gm.open("memory://corpus"), seq_len=64, batch_size=8, options=options), threads=0))
+        fetched[name] = Memory.asked["ranges"]
+    tables = 3 * store.num_shards if any("zst" in path for path in Memory.longest) else 0
+    assert fetched["near"] <= 2 * frames + tables < fetched["far"] / 3
+
+
 def test_a_frame_that_came_damaged_is_named_each_time(large: Path) -> None:
     path = next(path for path in Memory.files if "train/shard-00001.bin" in path)
     whole = Memory.files[path]
@@ -188,9 +204,9 @@ def test_a_frame_that_came_damaged_is_named_each_time(large: Path) -> None:
     assert sum(1 for _ in its)
 
 
-def test_opening_a_store_elsewhere_asks_for_all_sizes_at_once(local: Path) -> None:
+def test_opening_a_store_elsewhere_asks_nothing_of_its_shards(local: Path) -> None:
     gm.open("memory://corpus/train")
-    assert Memory.asked == {"sizes": 1} and not tokens_read()
+    assert not Memory.asked and not any("shard-" in path for path in Memory.longest)
 
 
 def test_a_store_elsewhere_is_verified(local: Path) -> None:
@@ -208,8 +224,8 @@ def test_sources_elsewhere_make_the_same_store(local: Path, given: str) -> None:
 
 def test_a_file_elsewhere_that_is_missing_is_named(local: Path) -> None:
     del Memory.files["memory://corpus/train/shard-00002.bin"]
-    with pytest.raises(gm.StoreError, match=r"shard-00002\.bin is missing"):
-        gm.open("memory://corpus")
+    with pytest.raises(gm.StoreError, match=r"shard-00002\.bin cannot be opened \(No such key\)"):
+        list(loader(gm.open("memory://corpus")))
 
 
 def test_a_plan_elsewhere_finds_its_store_beside_it(local: Path) -> None:

@@ -16,15 +16,9 @@ from gristmill.places.local import Local
 
 # By the scheme of their addresses: places that are not on this machine.
 PLACES: dict[str, type[Place]] = {}
+_REMOTE = ("s3", "gs", "az", "http", "https")
 # A `Path` has made one slash of two; a single letter before the colon would be a drive of Windows.
 _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/+(.*)", re.IGNORECASE | re.DOTALL)
-_FETCHING = {
-    "s3": "`aws s3 sync {address} DIR`",
-    "gs": "`gcloud storage cp -r {address} DIR`",
-    "hf": "`hf download`",
-    "http": "`curl -O {address}`",
-    "https": "`curl -O {address}`",
-}
 
 
 def place_at(address: PathLike) -> Place:
@@ -50,7 +44,12 @@ def kind_of(path: str) -> type[Place]:
     if ":" not in path or os.path.lexists(path):
         return Local
     if found := _ADDRESS.match(path):
-        if kind := PLACES.get(found[1].lower()):
+        scheme = found[1].lower()
+        if scheme in _REMOTE and scheme not in PLACES:
+            from gristmill.places.remote import Remote  # nothing of it is needed for files of this machine
+
+            PLACES.update(dict.fromkeys(_REMOTE, Remote))
+        if kind := PLACES.get(scheme):
             return kind
         raise ConfigError(_sentence(found[1].lower(), found[2]))
     if path.startswith("pipe:"):
@@ -92,16 +91,15 @@ def as_path(name: str, value: object, wanted: str = "a path") -> Path:
     """An argument that names a file or a folder of this machine, which alone is written to so far."""
     path = as_address(name, value, wanted)
     if not isinstance(path, Path):
-        raise ConfigError(f"{name} is {path}, and this needs a path of this machine: choose one, or copy it here.")
+        raise ConfigError(f"{path} is an address, and {name} has to be a path of this machine, so far: give one.")
     return path
 
 
 def _sentence(scheme: str, rest: str) -> str:
     if scheme == "file":
         return f"file:///{rest} is an address: give the path alone, /{rest}."
-    address = f"{scheme}://{rest}"
-    how = _FETCHING.get(scheme, "").format(address=address)
+    how = " (`hf download`)" if scheme == "hf" else ""
     return (
-        f"{address} is an address, and Gristmill reads and writes local files only, so far: copy it to a disk of this "
-        f"machine{f' ({how})' if how else ''} or mount it, and give the local path."
+        f"{scheme}://{rest} is an address of a kind that Gristmill does not read; it reads those that begin with "
+        f"{', '.join(_REMOTE)}: copy it to a disk of this machine{how} or mount it, and give the local path."
     )

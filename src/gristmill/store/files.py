@@ -99,9 +99,13 @@ class Files:
         return np.array([not kind_of(self.path(i)).maps for i in range(len(self))], dtype=np.bool_)
 
     def check_sizes(self, itemsize: int) -> None:
-        """Name the first shard that is missing or of the wrong size."""
-        every = sizes(self.path(i) for i in range(len(self)))
-        for i in range(len(self)):
+        """Name the first shard that is missing or of the wrong size.
+
+        Those that are fetched are left alone: a request each would make opening slow, and what comes is measured.
+        """
+        looked_at = np.flatnonzero(~self.fetched()).tolist()
+        every = sizes(self.path(i) for i in looked_at)
+        for i in looked_at:
             try:
                 found = next(every)
             except OSError as error:
@@ -114,12 +118,18 @@ class Files:
 
 
 @contextlib.contextmanager
-def readable(path: str) -> Iterator[None]:
-    """Say of a file of a store that it is not there, or that this process may not read it."""
+def readable(path: object) -> Iterator[None]:
+    """Say of a file of a store that it is not there, that this process may not read it, or that it does not come."""
     try:
         yield
     except OSError as error:
-        raise StoreError(f"{path} cannot be opened ({error.strerror}): bring the file back.") from error
+        if isinstance(error, PermissionError):
+            advice = "give this process the right to read it, by its credentials or the file's permissions"
+        else:
+            advice = (
+                "bring the file back" if isinstance(error, FileNotFoundError) else "look what ails it, and try again"
+            )
+        raise StoreError(f"{error.filename or path} cannot be opened ({error.strerror}): {advice}.") from error
 
 
 def make_files(root: PathLike, rows: Sequence[FileRow]) -> Files:

@@ -18,7 +18,7 @@ from gristmill.places.address import Address
 from gristmill.places.base import read_at
 from gristmill.places.door import address_of, as_address, as_addresses, place_at
 from gristmill.places.patterns import expand_names, refuse_missing
-from gristmill.store.files import SAMPLE_BYTES, FileRow, Files, joined, make_files, spread_blocks
+from gristmill.store.files import SAMPLE_BYTES, FileRow, Files, joined, make_files, readable, spread_blocks
 from gristmill.store.format import COMPRESSED_SUFFIX, IDX_HEADER, IdxHeader, check_dtype, read_idx_header
 from gristmill.store.manifest import MANIFEST, SPLITS, read_manifest
 from gristmill.store.reader import Store, StoreFacts
@@ -48,7 +48,8 @@ def open_store(
     paths = named_paths(as_addresses("path", path, "the path of a store or of token files, or a list of paths"))
     eos = None if eos is None else as_whole("eos", eos, 0)
     dtype = None if dtype is None else check_dtype(dtype).name
-    files, facts = _open_list(paths, dtype, eos) if len(paths) != 1 else _open_one(paths[0], dtype, eos)
+    with readable(path):
+        files, facts = _open_list(paths, dtype, eos) if len(paths) != 1 else _open_one(paths[0], dtype, eos)
     place = None if index_dir is None else os.fspath(as_address("index_dir", index_dir))
     return Store(files, replace(facts, index_dir=place))
 

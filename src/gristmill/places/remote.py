@@ -1,0 +1,268 @@
+"""Objects in S3, Google Storage, Azure and behind http(s): read by ranges, through obstore.
+
+Credentials, endpoint and region are found as the clouds' own tools find them, in the environment. A range that fails is
+tried again by itself (see `retrying.py`); obstore's own retries are off, so that the limits are those of one policy. A
+process that was forked after the first request has a copy of obstore's threads that will never run: it is told so.
+"""
+
+from __future__ import annotations
+
+import errno
+import fnmatch
+import io
+import os
+import posixpath
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from typing import IO, TYPE_CHECKING, NoReturn, TypeVar
+
+from gristmill.core.errors import EngineError
+from gristmill.core.extras import extra
+from gristmill.core.hashing import hash64
+from gristmill.places.base import Place, Range
+from gristmill.places.retrying import Patience, may_pass, retried, status_of
+
+with extra("remote", "An address in object storage"):
+    import obstore
+    from obstore import exceptions
+    from obstore.store import from_url
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+    from obstore import ObjectMeta
+    from obstore.store import ObjectStore
+
+# Requests at a time, and what a stream reads ahead: beyond these one connection more, or a longer request, brings
+# little from one server.
+_REQUESTS = 16
+_STREAM_BYTES = 1 << 20
+_PAGE = 1000
+# What the clouds' tools read: credentials, endpoints, regions.
+_SETTINGS = ("AWS_", "GOOGLE_", "AZURE_")
+_began_in: int | None = None
+Result = TypeVar("Result")
+
+
+class Remote(Place):
+    """An object, or the objects below a prefix."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        scheme, _, rest = path.partition("://")
+        parts = rest.split("/")
+        first = 2 if scheme == "az" else 1  # account and container, where others have a bucket
+        self._root, self._key = f"{scheme}://{'/'.join(parts[:first])}", "/".join(parts[first:])
+
+    @property
+    def _store(self) -> ObjectStore:
+        return _store(self._root)
+
+    # Looking.
+
+    def exists(self) -> bool:
+        return self.is_file() or self.is_folder()
+
+    def is_file(self, *, links: bool = True) -> bool:
+        try:
+            self._head()
+        except FileNotFoundError:
+            return False
+        return True
+
+    def is_folder(self) -> bool:
+        return self._root.startswith(("s3:", "gs:", "az:")) and any(True for _ in self._listed())
+
+    def is_link(self) -> bool:
+        return False
+
+    def real(self) -> str:
+        return self.path
+
+    def size(self) -> int:
+        return int(self._head()["size"])
+
+    @classmethod
+    def sizes(cls, paths: Iterable[str]) -> Iterator[int]:
+        """One listing a folder, a page of 1,000 names a request."""
+        known: dict[str, dict[str, int]] = {}
+        for path in paths:
+            folder, _, name = path.rpartition("/")
+            if folder not in known:
+                known[folder] = {entry["path"].rpartition("/")[2]: entry["size"] for entry in cls(folder)._listed()}
+            if name not in known[folder]:
+                raise FileNotFoundError(errno.ENOENT, "No such object", path)
+            yield known[folder][name]
+
+    def stamp(self) -> tuple[int, int]:
+        found = self._head()
+        return int(found["size"]), hash64(str(found["e_tag"])) >> 1
+
+    def names(self) -> list[str]:
+        with _errors(self.path):
+            found = _asked(lambda: obstore.list_with_delimiter(self._store, self._key))
+        folders = [str(prefix) for prefix in found["common_prefixes"]]
+        return sorted(posixpath.basename(name) for name in (*folders, *(entry["path"] for entry in found["objects"])))
+
+    def walk(self, *, links: bool) -> Iterator[tuple[str, list[str]]]:
+        below: dict[str, list[str]] = {}
+        for entry in self._listed():
+            folder, _, name = f"{self._root}/{entry['path']}".rpartition("/")
+            if not any(part.startswith(".") for part in (folder.removeprefix(self.path) + f"/{name}").split("/")):
+                below.setdefault(folder, []).append(name)
+        yield from ((folder, sorted(names)) for folder, names in sorted(below.items()))
+
+    def matching(self) -> list[str]:
+        fixed = self.path[: min((self.path.find(mark) for mark in "*?[" if mark in self.path), default=len(self.path))]
+        if fixed == self.path:
+            return [self.path] if self.is_file() else []
+        found = (f"{self._root}/{entry['path']}" for entry in Remote(fixed.rpartition("/")[0])._listed())
+        return sorted(path for path in found if _matches(path.split("/"), self.path.split("/")))
+
+    def _head(self) -> ObjectMeta:
+        with _errors(self.path):
+            return _asked(lambda: obstore.head(self._store, self._key))
+
+    def _listed(self) -> Iterator[ObjectMeta]:
+        """What lies below this prefix, with path, size and e_tag; each page is tried again by itself."""
+        last, prefix = None, f"{self._key}/" if self._key else None
+        while True:
+            with _errors(self.path):
+                pages = partial(obstore.list, self._store, prefix, offset=last, chunk_size=_PAGE)
+                page = _asked(partial(_first_page, pages))
+            yield from page
+            if len(page) < _PAGE:
+                return
+            last = page[-1]["path"]
+
+    # Reading.
+
+    def open(self, *, buffered: bool = True) -> IO[bytes]:
+        raw = _Stream(self)
+        return io.BufferedReader(raw, _STREAM_BYTES) if buffered else raw  # type: ignore[return-value]
+
+    def read(self, start: int = 0, size: int = -1) -> bytes:
+        with _errors(self.path):
+            if size < 0:
+                return _asked(lambda: obstore.get(self._store, self._key).bytes().to_bytes())[start:]
+            return _asked(lambda: obstore.get_range(self._store, self._key, start=start, length=size)).to_bytes()
+
+    @classmethod
+    def fetch(cls, ranges: Iterable[Range]) -> Iterator[bytes]:
+        """All ranges at once, sixteen requests at a time; they are given in order."""
+        yield from _pool(os.getpid()).map(lambda wanted: cls(wanted.path).read(wanted.start, wanted.size), ranges)
+
+    # Writing.
+
+    def _refuse(self) -> NoReturn:
+        raise OSError(errno.EROFS, "nothing is written there, so far", self.path)
+
+    def attempt(self, buffering: int = -1) -> NoReturn:
+        self._refuse()
+
+    def filling(self, size: int) -> NoReturn:
+        self._refuse()
+
+    def link(self, source: str) -> None:
+        self._refuse()
+
+    def make_folder(self) -> None:
+        self._refuse()
+
+    def remove(self) -> None:
+        self._refuse()
+
+    def clear_leftovers(self) -> None:
+        self._refuse()
+
+    def lock(self, *, wait: bool) -> NoReturn:
+        self._refuse()
+
+
+class _Stream(io.RawIOBase):
+    """An object as a file that can seek: each read is a request."""
+
+    def __init__(self, place: Remote) -> None:
+        self._place, self._at, self._size = place, 0, place.size()
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readinto(self, into: WriteableBuffer) -> int:
+        view = memoryview(into).cast("B")
+        size = min(len(view), self._size - self._at)
+        found = self._place.read(self._at, size) if size > 0 else b""
+        view[: len(found)] = found
+        self._at += len(found)
+        return len(found)
+
+
+def _asked(request: Callable[[], Result]) -> Result:
+    return retried(request, Patience(), passes=may_pass)
+
+
+def _first_page(pages: Callable[[], Iterator[Sequence[ObjectMeta]]]) -> Sequence[ObjectMeta]:
+    return next(pages(), ())
+
+
+@contextmanager
+def _errors(path: str) -> Iterator[None]:
+    """What obstore raises, as the errors of the system that the rest of the house knows."""
+    refusals = exceptions.PermissionDeniedError, exceptions.UnauthenticatedError
+    try:
+        yield
+    except FileNotFoundError:
+        raise FileNotFoundError(errno.ENOENT, "No such object", path) from None
+    except exceptions.BaseError as error:
+        first = str(error).partition("\n")[0]
+        if isinstance(error, refusals) or status_of(error) in (401, 403):
+            raise PermissionError(errno.EACCES, f"the server refuses these credentials: {first}", path) from error
+        raise OSError(errno.EIO, first, path) from error
+
+
+def _matches(names: list[str], pattern: list[str]) -> bool:
+    """Whether a path matches part by part; `**` stands for any number of parts."""
+    if not pattern:
+        return not names
+    if pattern[0] == "**":
+        return any(_matches(names[i:], pattern[1:]) for i in range(len(names) + 1))
+    return bool(names) and fnmatch.fnmatchcase(names[0], pattern[0]) and _matches(names[1:], pattern[1:])
+
+
+@lru_cache(maxsize=1)
+def _pool(pid: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_REQUESTS, "gristmill-fetch")
+
+
+def _store(root: str) -> ObjectStore:
+    """The bucket's client, one a process."""
+    global _began_in
+    if _began_in not in (None, os.getpid()):
+        raise EngineError(
+            f"{root} was read before this process was forked, and the threads that read it do not survive that: start "
+            'workers by "forkserver" or "spawn" (DataLoader(multiprocessing_context="forkserver")), or use threads.'
+        )
+    _began_in = os.getpid()
+    return _made_store(root, frozenset(item for item in os.environ.items() if item[0].startswith(_SETTINGS)))
+
+
+@lru_cache(maxsize=64)
+def _made_store(root: str, settings: frozenset[tuple[str, str]]) -> ObjectStore:
+    """A client under the settings of the environment; when they change, as expired credentials do, it is another."""
+    plain = root.startswith("http:") or dict(settings).get("AWS_ENDPOINT_URL", "").startswith("http:")
+    return from_url(
+        root,
+        client_options={"connect_timeout": "5s", "timeout": "60s", "allow_http": plain},
+        retry_config={"max_retries": 0},
+    )

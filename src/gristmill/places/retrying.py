@@ -1,0 +1,61 @@
+"""Requests that may fail and pass the next time: when to ask again, how long to wait, when to give up."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+Result = TypeVar("Result")
+
+# Statuses that a second try may change: time-outs, too many requests, and the server's own trouble but what it lacks.
+_PASSING = {408, 425, 429, 500, 502, 503, 504, 507, 509}
+_STATUS = re.compile(r"status code: (\d{3})")
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long one range of bytes is tried for: `deadline` seconds in all.
+
+    Before try n a random wait of up to `first` x 2^n seconds is made, at most `longest`: full jitter, so that many
+    readers that failed together do not come back together.
+    """
+
+    deadline: float = 120.0
+    first: float = 0.1
+    longest: float = 10.0
+
+    def wait(self, tried: int) -> float:
+        """Seconds before another try."""
+        return random.uniform(0, min(self.longest, self.first * 2**tried))
+
+
+def may_pass(error: Exception) -> bool:
+    """Whether the same request may succeed later: cut connections and time-outs, and statuses that say so."""
+    if isinstance(error, FileNotFoundError | PermissionError | NotImplementedError | ValueError):
+        return False
+    return status_of(error) in (None, *_PASSING)
+
+
+def status_of(error: Exception) -> int | None:
+    """The status that a server answered with, if it answered."""
+    found = _STATUS.search(str(error))
+    return int(found[1]) if found else None
+
+
+def retried(request: Callable[[], Result], patience: Patience, *, passes: Callable[[Exception], bool]) -> Result:
+    """What `request` gives, tried until it gives something, fails for good, or the deadline is over."""
+    until = time.monotonic() + patience.deadline
+    for tried in itertools.count():
+        try:
+            return request()
+        except Exception as error:
+            wait = patience.wait(tried)
+            if not passes(error) or time.monotonic() + wait > until:
+                raise
+            time.sleep(wait)
+    raise AssertionError("unreachable")
