@@ -7,7 +7,9 @@ import sys
 
 import numpy as np
 import pytest
+from numba import types
 
+from gristmill.core.compiled import compiled, entry
 from gristmill.core.kernels.texts import differ
 from gristmill.core.kernels.utf8 import decode
 
@@ -30,3 +32,17 @@ def test_kernels_run_uncompiled_for_a_debugger() -> None:
     environment = {"PYTHONPATH": ":".join(sys.path), "PATH": "/usr/bin:/bin", "NUMBA_DISABLE_JIT": "1"}
     command = [sys.executable, "-P", "-B", "-c", ask]
     assert subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout == "97\n"
+
+
+@compiled
+def _rest(data):  # type: ignore[no-untyped-def]
+    return data[1:]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_helper_that_gives_back_an_array_is_refused() -> None:
+    def second(data):  # type: ignore[no-untyped-def]
+        return _rest(data)[0]
+
+    with pytest.raises(Exception, match="Only accept returning of array passed into the function"):
+        entry(types.float64(types.float64[::1]))(second)
