@@ -94,12 +94,14 @@ def cases() -> dict[str, Case]:
         "gm.PlanOptions": Case(gm.PlanOptions, {
             "cut": TEXT, "unit": optional(WHOLE), "block": optional(WHOLE), "weights_in": TEXT,
             "max_epochs": optional(WHOLE, {"dict"}), "shards": {"none", "dict"}, "phases": set(),
-            "exclude": {"list"}, "skip": set(), "shuffle": FLAG, "drop_last": FLAG}),
+            "exclude": {"list"}, "skip": set(), "shuffle": FLAG, "drop_last": FLAG,
+            "locality": {"none", "dict"}}),
         "gm.Phase": Case(gm.Phase, {
             "from_step": WHOLE, "weights": {"none", "dict"}, "seq_len": optional(WHOLE),
             "batch_size": optional(WHOLE), "shards": {"none", "dict"}, "restart": FLAG}, {"from_step": 1}),
         "gm.Exclude": Case(gm.Exclude, {"doc": TEXT, "source": optional(TEXT), "from_step": WHOLE, "mode": set(),
                                         "rewrite_history": FLAG}, {"doc": "a"}),
+        "gm.Locality": Case(gm.Locality, {"block": WHOLE, "window": WHOLE}, {}),
         "gm.Skip": Case(gm.Skip, {"from_step": WHOLE, "to_step": WHOLE, "rewrite_history": FLAG},
                         {"from_step": 1, "to_step": 9}),
         "gm.Loader": Case(gm.Loader, {"plan": set(), "rank": WHOLE, "world_size": WHOLE, "readahead_bytes": WHOLE,

@@ -66,3 +66,17 @@ def test_workers_end_with_their_parent(tmp_path: Path) -> None:
     while any(Path(f"/proc/{pid}").exists() for pid in workers) and time.monotonic() < until:
         time.sleep(0.1)
     assert workers and not any(Path(f"/proc/{pid}").exists() for pid in workers)
+
+
+def test_no_worker_hears_of_ctrl_c_not_even_the_first(tmp_path: Path) -> None:
+    """In a fresh process: the tracker of multiprocessing, which starts with the first worker, unblocks signals."""
+    code = f"""
+import functools, pathlib, signal
+from gristmill.engine.local import LocalEngine
+
+engine = LocalEngine(2, 1 << 28, pathlib.Path({str(tmp_path)!r}))
+blocked = list(engine.map(functools.partial(signal.pthread_sigmask, signal.SIG_BLOCK), [()] * 8))
+engine.close()
+print(all(signal.SIGINT in each for each in blocked))
+"""
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "True\n"

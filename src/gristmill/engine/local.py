@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import ParamSpec
 
@@ -42,11 +43,12 @@ class LocalEngine(Duck):
 
     def _submit(self, function: Callable[A, R], *arguments: A.args, **named: A.kwargs) -> Future[R]:
         """Hand work to a process, which may be started for it."""
+        if self._pool is None:
+            # spawn: a fork would inherit the locks of our caller's threads, and of Arrow's.
+            context = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(self._workers, context, initializer=end_with, initargs=(os.getpid(),))
+        resource_tracker.ensure_running()  # which lets signals through again once it has started: not in the block
         with _deaf_children():
-            if self._pool is None:
-                # spawn: a fork would inherit the locks of our caller's threads, and of Arrow's.
-                context = multiprocessing.get_context("spawn")
-                self._pool = ProcessPoolExecutor(self._workers, context, initializer=end_with, initargs=(os.getpid(),))
             return self._pool.submit(function, *arguments, **named)
 
     def map(self, function: Callable[[P], R], parts: Sequence[P]) -> Iterator[R]:
