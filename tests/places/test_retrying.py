@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from gristmill.places import retrying
-from gristmill.places.retrying import Patience, may_pass, retried
+from gristmill.places.retrying import Patience, may_pass, reason_of, retried
 
 
 class Clock:
@@ -39,6 +39,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 ])  # fmt: skip
 def test_only_what_may_pass_is_asked_for_again(error: Exception, passes: bool) -> None:
     assert may_pass(error) is passes
+
+
+def test_the_reason_of_a_failure_names_no_address() -> None:
+    asked = "Generic S3 error: Error performing GET https://host/x?sig=secret in 2ms - "
+    answered = Exception(f"{asked}Server returned non-2xx status code: 503 Service Unavailable: <?xml ...\n<Error>")
+    assert reason_of(answered) == "the server answers 503 Service Unavailable"
+    assert reason_of(Exception(f"{asked}HTTP error: error sending request\n\nDebug")) == "error sending request"
+    assert reason_of(Exception("")) == "no answer"
 
 
 def test_waits_grow_to_their_bound_and_are_random_from_nothing_on(clock: Clock) -> None:

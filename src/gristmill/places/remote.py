@@ -12,8 +12,9 @@ import fnmatch
 import io
 import os
 import posixpath
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import IO, TYPE_CHECKING, NoReturn, TypeVar
@@ -22,7 +23,7 @@ from gristmill.core.errors import EngineError
 from gristmill.core.extras import extra
 from gristmill.core.hashing import hash64
 from gristmill.places.base import Place, Range
-from gristmill.places.retrying import Patience, may_pass, retried, status_of
+from gristmill.places.retrying import Patience, may_pass, reason_of, retried, status_of
 
 with extra("remote", "An address in object storage"):
     import obstore
@@ -41,7 +42,9 @@ _STREAM_BYTES = 1 << 20
 _PAGE = 1000
 # What the clouds' tools read: credentials, endpoints, regions.
 _SETTINGS = ("AWS_", "GOOGLE_", "AZURE_")
+_FIRST = Patience(deadline=15.0)
 _began_in: int | None = None
+_answered = False
 Result = TypeVar("Result")
 
 
@@ -150,8 +153,14 @@ class Remote(Place):
 
     @classmethod
     def fetch(cls, ranges: Iterable[Range]) -> Iterator[bytes]:
-        """All ranges at once, sixteen requests at a time; they are given in order."""
-        yield from _pool(os.getpid()).map(lambda wanted: cls(wanted.path).read(wanted.start, wanted.size), ranges)
+        """Sixteen requests at a time, given in order; at most twice as many are asked for before they are taken."""
+        pool, asked = _pool(os.getpid()), deque[Future[bytes]]()
+        for wanted in ranges:
+            asked.append(pool.submit(cls(wanted.path).read, wanted.start, wanted.size))
+            if len(asked) >= 2 * _REQUESTS:
+                yield asked.popleft().result()
+        while asked:
+            yield asked.popleft().result()
 
     # Writing.
 
@@ -209,7 +218,11 @@ class _Stream(io.RawIOBase):
 
 
 def _asked(request: Callable[[], Result]) -> Result:
-    return retried(request, Patience(), passes=may_pass)
+    """The answer; until there was a first one, what does not answer is more likely misspelt than down."""
+    global _answered
+    found = retried(request, Patience() if _answered else _FIRST, passes=may_pass)
+    _answered = True
+    return found
 
 
 def _first_page(pages: Callable[[], Iterator[Sequence[ObjectMeta]]]) -> Sequence[ObjectMeta]:
@@ -225,10 +238,10 @@ def _errors(path: str) -> Iterator[None]:
     except FileNotFoundError:
         raise FileNotFoundError(errno.ENOENT, "No such object", path) from None
     except exceptions.BaseError as error:
-        first = str(error).partition("\n")[0]
+        # Its words hold the address that was asked, and with some clouds that holds a key: they are not passed on.
         if isinstance(error, refusals) or status_of(error) in (401, 403):
-            raise PermissionError(errno.EACCES, f"the server refuses these credentials: {first}", path) from error
-        raise OSError(errno.EIO, first, path) from error
+            raise PermissionError(errno.EACCES, "the server refuses these credentials", path) from None
+        raise OSError(errno.EIO, reason_of(error), path) from None
 
 
 def _matches(names: list[str], pattern: list[str]) -> bool:

@@ -15,6 +15,7 @@ Result = TypeVar("Result")
 # Statuses that a second try may change: time-outs, too many requests, and the server's own trouble but what it lacks.
 _PASSING = {408, 425, 429, 500, 502, 503, 504, 507, 509}
 _STATUS = re.compile(r"status code: (\d{3})")
+_STATUS_LINE = re.compile(r"status code: (\d{3}(?: [A-Za-z]+)*)")
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,13 @@ def status_of(error: Exception) -> int | None:
     """The status that a server answered with, if it answered."""
     found = _STATUS.search(str(error))
     return int(found[1]) if found else None
+
+
+def reason_of(error: Exception) -> str:
+    """What went wrong, without the address that was asked."""
+    if status := _STATUS_LINE.search(str(error)):
+        return f"the server answers {status[1]}"
+    return str(error).partition("\n")[0].rpartition(" - ")[2].rpartition(": ")[2] or "no answer"
 
 
 def retried(request: Callable[[], Result], patience: Patience, *, passes: Callable[[Exception], bool]) -> Result:
