@@ -41,8 +41,8 @@ class Server:
         self._weed = Path(sys.executable).with_name("weed")
         config = {"credentials": [{"accessKey": KEY, "secretKey": SECRET}], "actions": ["Admin"], "name": "tests"}
         (folder / "s3.json").write_text(json.dumps({"identities": [config]}))
-        self.s3, self._master, volume, filer = free_ports(4)
-        ports = {"s3.port": self.s3, "master.port": self._master, "volume.port": volume, "filer.port": filer}
+        self.s3, self._master, volume, self.http = free_ports(4)
+        ports = {"s3.port": self.s3, "master.port": self._master, "volume.port": volume, "filer.port": self.http}
         self._process = subprocess.Popen(
             [self._weed, "server", "-s3", f"-s3.config={folder / 's3.json'}", f"-dir={folder}", "-ip=127.0.0.1",
              "-ip.bind=127.0.0.1", "-volume.max=50", "-master.volumeSizeLimitMB=64", "-master.telemetry=false",

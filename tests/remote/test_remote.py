@@ -114,6 +114,19 @@ def test_text_in_a_bucket_makes_the_same_store(tmp_path: Path, upload: Upload, p
     assert made("there", where + given) == made("here", str(tmp_path / "raw"))
 
 
+def test_files_behind_http_are_read(tmp_path: Path, upload: Upload, server: Any) -> None:
+    rows = "".join(json.dumps({"id": f"{j}", "text": f"text {j} " * 20}) + "\n" for j in range(40))
+    (tmp_path / "web").mkdir()
+    (tmp_path / "web" / "a.jsonl").write_text(rows)
+    upload(tmp_path / "web", "http")
+    there = f"http://127.0.0.1:{server.http}/buckets/corpus/http/a.jsonl"
+    made = [gm.prepare({"out": str(tmp_path / name), "sources": [{"name": "web", "paths": [p]}], "tokenizer": "byte"})
+            for name, p in (("there", there), ("here", str(tmp_path / "web" / "a.jsonl")))]  # fmt: skip
+    assert made[0].splits == made[1].splits
+    with pytest.raises(gm.GristmillError, match=r"names no file"):
+        gm.prepare({"out": str(tmp_path / "o"), "sources": [{"name": "web", "paths": [there + "x"]}]})
+
+
 def test_ranges_come_in_order_and_end_with_the_object(stored: tuple[Path, str], proxy: Any) -> None:
     name = next(path.name for path in sorted((stored[0] / "train").iterdir()) if ".bin" in path.name)
     data = (stored[0] / "train" / name).read_bytes()

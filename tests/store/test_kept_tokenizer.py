@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,32 +11,14 @@ import gristmill as gm
 from gristmill.store.kept_tokenizer import as_ids
 from gristmill.testing import EOS, tiny_store
 
-TEXTS = ["Grist to the mill.", "An <|endoftext|> in a document stays text.", "äöü 日本語 🙂\n\n  two  blanks", "x"]
 
-
-def made_with(tokenizer: str, folder: Path) -> gm.Store:
-    """A store of TEXTS as they are, in their order."""
-    (folder / "a.jsonl").write_text("".join(json.dumps({"id": f"t{i}", "text": t}) + "\n" for i, t in enumerate(TEXTS)))
-    source = {"name": "web", "paths": str(folder / "a.jsonl")}
-    layout = {"val_fraction": 0, "tokens_per_shard": 30}
-    gm.prepare(
-        {"out": str(folder / "s"), "sources": [source], "tokenizer": tokenizer, "clean": "none", "store": layout}
-    )
-    return gm.open(folder / "s")
-
-
-@pytest.fixture(params=["byte", "gpt2"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> gm.Store:
-    return made_with(request.param, tmp_path)
-
-
-def test_text_is_encoded_as_prepare_encodes_it(store: gm.Store) -> None:
-    for text, document in zip(TEXTS, store, strict=True):
-        ids = store.encode(text)
-        assert ids.dtype == store.dtype and ids.tolist() == document.tokens[:-1].tolist()
-        assert store.decode(ids) == store.decode(ids.tolist()) == text
-    assert store.encode("").tolist() == [] and store.decode([]) == ""
-    assert store.tokenizer.get_vocab_size() == store.eos + 1
+def test_text_is_encoded_as_prepare_encodes_it(text_store: gm.Store, texts: list[str]) -> None:
+    for text, document in zip(texts, text_store, strict=True):
+        ids = text_store.encode(text)
+        assert ids.dtype == text_store.dtype and ids.tolist() == document.tokens[:-1].tolist()
+        assert text_store.decode(ids) == text_store.decode(ids.tolist()) == text
+    assert text_store.encode("").tolist() == [] and text_store.decode([]) == ""
+    assert text_store.tokenizer.get_vocab_size() == text_store.eos + 1
 
 
 def test_a_store_without_a_tokenizer_says_so(tmp_path: Path) -> None:
@@ -52,8 +34,8 @@ def test_what_are_no_ids_is_refused(value: object) -> None:
         as_ids("tokens", value)  # type: ignore[arg-type]
 
 
-def test_a_tokenizer_that_was_changed_is_refused(tmp_path: Path) -> None:
-    made = made_with("byte", tmp_path)
+def test_a_tokenizer_that_was_changed_is_refused(tmp_path: Path, made_with: Callable[[str], gm.Store]) -> None:
+    made = made_with("byte")
     path = tmp_path / "s/tokenizer.json"
     path.write_text(path.read_text() + " ")
     with pytest.raises(gm.StoreError, match=r"tokenizer\.json is damaged"):

@@ -74,8 +74,12 @@ class Remote(Place):
             return False
         return True
 
+    @property
+    def _lists(self) -> bool:
+        return self._root.startswith(("s3:", "gs:", "az:"))
+
     def is_folder(self) -> bool:
-        return self._root.startswith(("s3:", "gs:", "az:")) and any(True for _ in self._listed())
+        return self._lists and any(True for _ in self._listed())
 
     def is_link(self) -> bool:
         return False
@@ -88,9 +92,12 @@ class Remote(Place):
 
     @classmethod
     def sizes(cls, paths: Iterable[str]) -> Iterator[int]:
-        """One listing a folder, a page of 1,000 names a request."""
+        """One listing a folder, a page of 1,000 names a request; a request a file behind http, which lists nothing."""
         known: dict[str, dict[str, int]] = {}
         for path in paths:
+            if not cls(path)._lists:
+                yield cls(path).size()
+                continue
             folder, _, name = path.rpartition("/")
             if folder not in known:
                 known[folder] = {entry["path"].rpartition("/")[2]: entry["size"] for entry in cls(folder)._listed()}
