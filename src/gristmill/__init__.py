@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gristmill.mixing import create_balanced_mix
     from gristmill.order.options import Exclude, Locality, Phase, PlanOptions, Skip
     from gristmill.order.plan import Plan
+    from gristmill.places.storage import storage
     from gristmill.recipe import Recipe
     from gristmill.run import RunOptions, dry_run, prepare
     from gristmill.store.exchange import join
@@ -57,6 +58,7 @@ _HOMES = {
     "join": "store.exchange",
     "load_plan": "loader.plan_file",
     "open": "store.opening:open_store",
+    "storage": "places.storage",
     "train_tokenizer": "training",
     "verify": "store.verify",
 }
@@ -87,6 +89,7 @@ __all__ = [
     "load_plan",
     "open",
     "prepare",
+    "storage",
     "train_tokenizer",
     "verify",
 ]

@@ -16,6 +16,7 @@ from gristmill.core.ending import Ending, leave
 from gristmill.core.errors import ConfigError, GristmillError, did_you_mean
 from gristmill.core.version import version
 from gristmill.core.watched import watched
+from gristmill.places.storage import parse_storage, use
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,6 +52,8 @@ def _main(arguments: Sequence[str] | None, ending: Ending) -> int:
     try:
         _refuse_unknown(chosen.parser, unknown)
         _refuse_empty(chosen)
+        for said in chosen.storage:
+            use(parse_storage(said))
         code = int(chosen.run(chosen) or 0)
         sys.stdout.flush()
         return code

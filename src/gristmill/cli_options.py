@@ -73,6 +73,9 @@ def command(commands: Commands, name: str, place: str, text: str, *examples: str
         description="\n".join([textwrap.fill(text, 79), "", "for example:", *shown]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    add(parser, "--storage", "ADDRESS,K=V,...", "How addresses that begin so are reached: endpoint=URL, region=NAME, "
+        "profile=NAME, anonymous, deadline=SECONDS, ...; may be given several times.",
+        action="append", default=[])  # fmt: skip
     add_flag(parser, "--json", "Print one JSON value, and nothing else, on stdout: for programs.")
     parser.set_defaults(run=functools.partial(_run, place), parser=parser)
     return parser

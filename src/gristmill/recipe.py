@@ -21,7 +21,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, TypeVar
 
-from gristmill.core.arguments import PathLike
+from gristmill.core.arguments import PathLike, as_mapping
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.options import Options, check_fields, content, from_mapping
 from gristmill.core.values import OWN, Count, Seed, check_kinds, fits, shown
@@ -35,6 +35,7 @@ from gristmill.curate.dedup.near import Near
 from gristmill.curate.rules import content as rule_content
 from gristmill.curate.rules import make_rule
 from gristmill.places.door import as_path, place_at
+from gristmill.places.storage import StorageOptions, as_storage
 from gristmill.sources.base import Format
 
 T = TypeVar("T")
@@ -146,6 +147,7 @@ class Recipe:
     shuffle: bool = False
     store: StoreOptions = field(default_factory=StoreOptions)
     on_error: str = "raise"
+    storage: Annotated[Mapping[str, StorageOptions], OWN] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.sources or not isinstance(self.sources, Sequence) or isinstance(self.sources, str):
@@ -164,6 +166,7 @@ class Recipe:
             self._set(name, _made(kind, value, f"the recipe's {name}") if (value := getattr(self, name)) else None)
         self._set("filters", tuple(map(_rule, _listed(self.filters, "filters"))))
         self._set("dedup", tuple(map(_dedup, _listed(self.dedup, "dedup"))))
+        self._set("storage", _storage(self.storage))
         self._check_names()
 
     def _set(self, name: str, value: object) -> None:
@@ -243,6 +246,14 @@ def _listed(values: Sequence[T] | None, key: str) -> Sequence[T]:
     if isinstance(values, str | Mapping) or not isinstance(values, Sequence):
         raise ConfigError(f"{key} is a list, each entry a rule with its options: - name: {{...}}.")
     return values
+
+
+def _storage(given: Mapping[str, object]) -> dict[str, StorageOptions]:
+    """How addresses are reached, by their prefix; it shapes no byte, and is in no manifest."""
+    said: dict[str, object] = as_mapping(
+        "storage", given or {}, "a mapping of addresses (s3://bucket) to their options"
+    )
+    return {address: as_storage(address, options) for address, options in said.items()}
 
 
 def _named(value: object, key: str) -> tuple[str, Mapping[str, object]]:

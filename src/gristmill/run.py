@@ -27,6 +27,7 @@ from gristmill.curate.chain import Curation
 from gristmill.engine import ENGINES, make_engine
 from gristmill.engine.base import Engine
 from gristmill.places.door import as_path, place_at, sizes
+from gristmill.places.storage import use
 from gristmill.recipe import Recipe, as_recipe
 from gristmill.sources.base import InputFile, expand
 from gristmill.sources.units import Unit, cut_units
@@ -101,6 +102,7 @@ def prepare(
     """
     made, chosen = as_recipe(recipe), as_options(RunOptions, options)
     overwrite, given = as_flag("overwrite", overwrite), _as_engine(chosen.engine if engine is None else engine)
+    use(made.storage)
     with shown(progress) as told:
         return _prepare(made, overwrite, told, chosen, given)
 
@@ -180,6 +182,7 @@ def dry_run(
     """What `prepare` would do, and an estimate from about `sample` documents; nothing is written."""
     made, chosen = as_recipe(recipe), as_options(RunOptions, options)
     sample = as_whole("sample", sample)
+    use(made.storage)
     with shown(progress) as told:
         return _dry_run(made, sample, told, chosen)
 

@@ -9,20 +9,20 @@ from gristmill.cli import build_parser
 FROZEN = {
     "prepare": "INPUT --compression --dedup --documents --dry-run --encoding --engine --eos --fields --id-field "
     "--input-files --json --keep-dropped --memory --no-dedup --no-normalize --on-error --out --out-dir "
-    "--overwrite --pack --recipe --sample --save-index --seed --shuffle --text-field --tokenization "
-    "--tokenizer --tokens-per-shard --val-fraction --work --workers",
-    "init": "FILE --json --overwrite",
-    "train-tokenizer": "INPUT --json --limit --out --overwrite --text-field --vocab-size",
-    "inspect": "PATH --doc --dtype --eos --json --plan --step --until",
-    "dropped": "DIR --examples --json --reason --rule --source",
-    "verify": "DIR --json",
-    "index": "PATH --dtype --eos --force --index-dir --json --seq-len",
-    "join": "STORE --json --out --overwrite",
-    "export": "DIR --json --out --overwrite --to",
-    "import": "FILE --boundaries --dtype --eos --json --out --overwrite --split --tokenizer",
-    "bench": "PATH --batch-size --cut --dtype --eos --json --keys --seconds --seq-len",
-    "warm": "--dir --json --recipe",
-    "demo": "--json --out",
+    "--overwrite --pack --recipe --sample --save-index --seed --shuffle --storage --text-field "
+    "--tokenization --tokenizer --tokens-per-shard --val-fraction --work --workers",
+    "init": "FILE --json --overwrite --storage",
+    "train-tokenizer": "INPUT --json --limit --out --overwrite --storage --text-field --vocab-size",
+    "inspect": "PATH --doc --dtype --eos --json --plan --step --storage --until",
+    "dropped": "DIR --examples --json --reason --rule --source --storage",
+    "verify": "DIR --json --storage",
+    "index": "PATH --dtype --eos --force --index-dir --json --seq-len --storage",
+    "join": "STORE --json --out --overwrite --storage",
+    "export": "DIR --json --out --overwrite --storage --to",
+    "import": "FILE --boundaries --dtype --eos --json --out --overwrite --split --storage --tokenizer",
+    "bench": "PATH --batch-size --cut --dtype --eos --json --keys --seconds --seq-len --storage",
+    "warm": "--dir --json --recipe --storage",
+    "demo": "--json --out --storage",
 }
 
 

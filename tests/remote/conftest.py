@@ -111,9 +111,11 @@ class _Passing(http.server.BaseHTTPRequestHandler):
         if fault == "cut":
             self.close_connection = True
             return self.connection.close()
-        if fault and fault.isdigit():
-            return self._answer(int(fault), [("Content-Length", "0")], b"")
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if fault and fault.isdigit():
+            return self._answer(int(fault), [], b"")
+        if fault == "expired":
+            return self._answer(400, [], b"<Error><Code>ExpiredToken</Code><Message>It has.</Message></Error>")
         connection = http.client.HTTPConnection(*self.server.server_at, timeout=60)
         connection.request(self.command, self.path, body, dict(self.headers))  # with its Host, which is signed
         answer = connection.getresponse()

@@ -1,8 +1,6 @@
 """Objects in S3, Google Storage, Azure and behind http(s): read by ranges, through obstore.
 
-Credentials, endpoint and region are found as the clouds' own tools find them, in the environment. A range that fails is
-tried again by itself (see `retrying.py`); obstore's own retries are off, so that the limits are those of one policy. A
-process that was forked after the first request has a copy of obstore's threads that will never run: it is told so.
+How they are reached, by whose credentials and with how much patience, `clients.py` and `storage.py` say.
 """
 
 from __future__ import annotations
@@ -15,20 +13,16 @@ import posixpath
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import IO, TYPE_CHECKING, NoReturn, TypeVar
 
-from gristmill.core.errors import EngineError
 from gristmill.core.extras import extra
 from gristmill.core.hashing import hash64
 from gristmill.places.base import Place, Range
-from gristmill.places.retrying import Patience, may_pass, reason_of, retried, status_of
+from gristmill.places.clients import asked
 
 with extra("remote", "An address in object storage"):
     import obstore
-    from obstore import exceptions
-    from obstore.store import from_url
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -40,11 +34,6 @@ if TYPE_CHECKING:
 _REQUESTS = 16
 _STREAM_BYTES = 1 << 20
 _PAGE = 1000
-# What the clouds' tools read: credentials, endpoints, regions.
-_SETTINGS = ("AWS_", "GOOGLE_", "AZURE_")
-_FIRST = Patience(deadline=15.0)
-_began_in: int | None = None
-_answered = False
 Result = TypeVar("Result")
 
 
@@ -58,9 +47,8 @@ class Remote(Place):
         first = 2 if scheme == "az" else 1  # account and container, where others have a bucket
         self._root, self._key = f"{scheme}://{'/'.join(parts[:first])}", "/".join(parts[first:])
 
-    @property
-    def _store(self) -> ObjectStore:
-        return _store(self._root)
+    def _asked(self, request: Callable[[ObjectStore], Result]) -> Result:
+        return asked(self.path, self._root, request)
 
     # Looking.
 
@@ -110,8 +98,7 @@ class Remote(Place):
         return int(found["size"]), hash64(str(found["e_tag"])) >> 1
 
     def names(self) -> list[str]:
-        with _errors(self.path):
-            found = _asked(lambda: obstore.list_with_delimiter(self._store, self._key))
+        found = self._asked(lambda store: obstore.list_with_delimiter(store, self._key))
         folders = [str(prefix) for prefix in found["common_prefixes"]]
         return sorted(posixpath.basename(name) for name in (*folders, *(entry["path"] for entry in found["objects"])))
 
@@ -131,16 +118,13 @@ class Remote(Place):
         return sorted(path for path in found if _matches(path.split("/"), self.path.split("/")))
 
     def _head(self) -> ObjectMeta:
-        with _errors(self.path):
-            return _asked(lambda: obstore.head(self._store, self._key))
+        return self._asked(lambda store: obstore.head(store, self._key))
 
     def _listed(self) -> Iterator[ObjectMeta]:
         """What lies below this prefix, with path, size and e_tag; each page is tried again by itself."""
         last, prefix = None, f"{self._key}/" if self._key else None
         while True:
-            with _errors(self.path):
-                pages = partial(obstore.list, self._store, prefix, offset=last, chunk_size=_PAGE)
-                page = _asked(partial(_first_page, pages))
+            page = self._asked(partial(_page, prefix, last))
             yield from page
             if len(page) < _PAGE:
                 return
@@ -153,10 +137,9 @@ class Remote(Place):
         return io.BufferedReader(raw, _STREAM_BYTES) if buffered else raw  # type: ignore[return-value]
 
     def read(self, start: int = 0, size: int = -1) -> bytes:
-        with _errors(self.path):
-            if size < 0:
-                return _asked(lambda: obstore.get(self._store, self._key).bytes().to_bytes())[start:]
-            return _asked(lambda: obstore.get_range(self._store, self._key, start=start, length=size)).to_bytes()
+        if size < 0:
+            return self._asked(lambda store: obstore.get(store, self._key).bytes().to_bytes())[start:]
+        return self._asked(lambda store: obstore.get_range(store, self._key, start=start, length=size)).to_bytes()
 
     @classmethod
     def fetch(cls, ranges: Iterable[Range]) -> Iterator[bytes]:
@@ -224,31 +207,9 @@ class _Stream(io.RawIOBase):
         return len(found)
 
 
-def _asked(request: Callable[[], Result]) -> Result:
-    """The answer; until there was a first one, what does not answer is more likely misspelt than down."""
-    global _answered
-    found = retried(request, Patience() if _answered else _FIRST, passes=may_pass)
-    _answered = True
-    return found
-
-
-def _first_page(pages: Callable[[], Iterator[Sequence[ObjectMeta]]]) -> Sequence[ObjectMeta]:
-    return next(pages(), ())
-
-
-@contextmanager
-def _errors(path: str) -> Iterator[None]:
-    """What obstore raises, as the errors of the system that the rest of the house knows."""
-    refusals = exceptions.PermissionDeniedError, exceptions.UnauthenticatedError
-    try:
-        yield
-    except FileNotFoundError:
-        raise FileNotFoundError(errno.ENOENT, "No such object", path) from None
-    except exceptions.BaseError as error:
-        # Its words hold the address that was asked, and with some clouds that holds a key: they are not passed on.
-        if isinstance(error, refusals) or status_of(error) in (401, 403):
-            raise PermissionError(errno.EACCES, "the server refuses these credentials", path) from None
-        raise OSError(errno.EIO, reason_of(error), path) from None
+def _page(prefix: str | None, last: str | None, store: ObjectStore) -> Sequence[ObjectMeta]:
+    """The names after `last`, as many as one request gives."""
+    return next(iter(obstore.list(store, prefix, offset=last, chunk_size=_PAGE)), ())
 
 
 def _matches(names: list[str], pattern: list[str]) -> bool:
@@ -263,26 +224,3 @@ def _matches(names: list[str], pattern: list[str]) -> bool:
 @lru_cache(maxsize=1)
 def _pool(pid: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(_REQUESTS, "gristmill-fetch")
-
-
-def _store(root: str) -> ObjectStore:
-    """The bucket's client, one a process."""
-    global _began_in
-    if _began_in not in (None, os.getpid()):
-        raise EngineError(
-            f"{root} was read before this process was forked, and the threads that read it do not survive that: start "
-            'workers by "forkserver" or "spawn" (DataLoader(multiprocessing_context="forkserver")), or use threads.'
-        )
-    _began_in = os.getpid()
-    return _made_store(root, frozenset(item for item in os.environ.items() if item[0].startswith(_SETTINGS)))
-
-
-@lru_cache(maxsize=64)
-def _made_store(root: str, settings: frozenset[tuple[str, str]]) -> ObjectStore:
-    """A client under the settings of the environment; when they change, as expired credentials do, it is another."""
-    plain = root.startswith("http:") or dict(settings).get("AWS_ENDPOINT_URL", "").startswith("http:")
-    return from_url(
-        root,
-        client_options={"connect_timeout": "5s", "timeout": "60s", "allow_http": plain},
-        retry_config={"max_retries": 0},
-    )

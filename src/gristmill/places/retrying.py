@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from gristmill.core.errors import GristmillError
+
 Result = TypeVar("Result")
 
 # Statuses that a second try may change: time-outs, too many requests, and the server's own trouble but what it lacks.
@@ -20,13 +22,14 @@ _STATUS_LINE = re.compile(r"status code: (\d{3}(?: [A-Za-z]+)*)")
 
 @dataclass(frozen=True)
 class Patience:
-    """How long one range of bytes is tried for: `deadline` seconds in all.
+    """How long one request is tried for: `deadline` seconds in all, and `tries` times at most, if that is given.
 
     Before try n a random wait of up to `first` x 2^n seconds is made, at most `longest`: full jitter, so that many
     readers that failed together do not come back together.
     """
 
     deadline: float = 120.0
+    tries: int | None = None
     first: float = 0.1
     longest: float = 10.0
 
@@ -37,9 +40,14 @@ class Patience:
 
 def may_pass(error: Exception) -> bool:
     """Whether the same request may succeed later: cut connections and time-outs, and statuses that say so."""
-    if isinstance(error, FileNotFoundError | PermissionError | NotImplementedError | ValueError):
+    if isinstance(error, GristmillError | FileNotFoundError | PermissionError | NotImplementedError | ValueError):
         return False
     return status_of(error) in (None, *_PASSING)
+
+
+def expired(error: Exception) -> bool:
+    """Whether the server says that credentials have come to their end: others may be there by now."""
+    return any(code in str(error) for code in ("ExpiredToken", "TokenRefreshRequired"))
 
 
 def status_of(error: Exception) -> int | None:
@@ -63,7 +71,8 @@ def retried(request: Callable[[], Result], patience: Patience, *, passes: Callab
             return request()
         except Exception as error:
             wait = patience.wait(tried)
-            if not passes(error) or time.monotonic() + wait > until:
+            over = time.monotonic() + wait > until or tried + 1 == patience.tries
+            if not passes(error) or over:
                 raise
             time.sleep(wait)
     raise AssertionError("unreachable")

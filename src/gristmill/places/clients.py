@@ -1,0 +1,157 @@
+"""Clients of object storage, one a bucket and process: made when first needed, and anew when credentials end.
+
+A request that fails is tried again by itself (see `retrying.py`); obstore's own retries are off, so that the limits are
+those of one policy. A process that was forked after the first request has a copy of obstore's threads that will never
+run: it is told so.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from gristmill.core.errors import ConfigError, EngineError
+from gristmill.core.extras import extra
+from gristmill.places.aws_files import credentials_of, profile_of
+from gristmill.places.retrying import expired, may_pass, reason_of, retried, status_of
+from gristmill.places.storage import StorageOptions, options_for
+
+with extra("remote", "An address in object storage"):
+    from obstore import exceptions
+    from obstore.store import AzureStore, GCSStore, HTTPStore, ObjectStore, S3Store
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig
+
+# What the clouds' tools read: credentials, endpoints, regions. When they change, a client is another.
+_SETTINGS = ("AWS_", "GOOGLE_", "AZURE_")
+_MOST = 64
+_clients: dict[object, ObjectStore] = {}
+_making = threading.Lock()
+_began_in: int | None = None
+_answered = False
+Result = TypeVar("Result")
+
+
+def asked(path: str, root: str, request: Callable[[ObjectStore], Result]) -> Result:
+    """The answer to a request about `path`, which lies in the bucket `root`.
+
+    Credentials that are refused are found anew and tried once more; those that have expired, for as long as all else.
+    """
+    global _answered
+    options = options_for(path)
+    used: list[ObjectStore] = []
+
+    def once() -> Result:
+        used.append(_client(root, options))
+        return request(used[-1])
+
+    def passes(error: Exception) -> bool:
+        if not _refused(error):
+            return may_pass(error)
+        _forget(used[-1])
+        return expired(error) or len(used) == 1
+
+    with _errors(path):
+        found = retried(once, options.patience(_answered), passes=passes)
+    _answered = True
+    return found
+
+
+def _refused(error: Exception) -> bool:
+    refusals = exceptions.PermissionDeniedError, exceptions.UnauthenticatedError
+    return isinstance(error, refusals) or status_of(error) in (401, 403) or expired(error)
+
+
+@contextmanager
+def _errors(path: str) -> Iterator[None]:
+    """What obstore raises, as the errors of the system that the rest of the house knows."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise FileNotFoundError(errno.ENOENT, "No such object", path) from None
+    except exceptions.AlreadyExistsError:
+        raise FileExistsError(errno.EEXIST, "There is such an object", path) from None
+    except exceptions.BaseError as error:
+        # Its words hold the address that was asked, and with some clouds that holds a key: they are not passed on.
+        if _refused(error):
+            raise PermissionError(errno.EACCES, "the server refuses these credentials", path) from None
+        raise OSError(errno.EIO, reason_of(error), path) from None
+
+
+def _client(root: str, options: StorageOptions) -> ObjectStore:
+    """The bucket's client under these options and the settings of the environment."""
+    global _began_in
+    if _began_in not in (None, os.getpid()):
+        raise EngineError(
+            f"{root} was read before this process was forked, and the threads that read it do not survive that: start "
+            'workers by "forkserver" or "spawn" (DataLoader(multiprocessing_context="forkserver")), or use threads.'
+        )
+    _began_in = os.getpid()
+    settings = frozenset(item for item in os.environ.items() if item[0].startswith(_SETTINGS))
+    with _making:
+        found = _clients.get((root, options, settings))
+        if found is None:
+            if len(_clients) >= _MOST:
+                _clients.clear()
+            found = _clients[root, options, settings] = _made(root, options)
+    return found
+
+
+def _forget(client: ObjectStore) -> None:
+    """Let the next request make a client with credentials that are found anew."""
+    with _making:
+        for key in [key for key, found in _clients.items() if found is client]:
+            del _clients[key]
+
+
+def _made(root: str, options: StorageOptions) -> ObjectStore:
+    try:
+        return make_client(root, options)
+    except (exceptions.BaseError, ValueError) as error:
+        raise ConfigError(f"{root} cannot be asked with these settings ({reason_of(error)}).") from None
+
+
+def make_client(root: str, options: StorageOptions) -> ObjectStore:
+    """A client of a bucket, whose retries are ours."""
+    scheme, _, where = root.partition("://")
+    if scheme == "s3":
+        return _s3(where, options)
+    if scheme == "gs":
+        return GCSStore(where, **_common(options, options.endpoint, "base_url"))
+    if scheme == "az":
+        account, _, container = where.partition("/")
+        return AzureStore(container, account_name=account, **_common(options, options.endpoint, "endpoint"))
+    return HTTPStore.from_url(root, client_options=_limits(options, root), retry_config={"max_retries": 0})
+
+
+def _s3(bucket: str, options: StorageOptions) -> S3Store:
+    """S3 by the order of AWS's own tools: what is said, the environment, the profile, the machine's role."""
+    names = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+    profile = {} if options.anonymous else profile_of(options.profile)
+    said = next(filter(None, map(os.environ.get, names)), None)
+    endpoint = options.endpoint or said or profile.get("endpoint_url")
+    region = options.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    settings: dict[str, Any] = {"region": region or profile.get("region")}
+    if profile and (options.profile or not os.environ.get("AWS_ACCESS_KEY_ID")):
+        settings["credential_provider"] = credentials_of(profile)
+    given = {name: value for name, value in settings.items() if value is not None}
+    return S3Store(bucket, **_common(options, endpoint, "endpoint", "aws_endpoint_url_s3"), **given)
+
+
+def _common(options: StorageOptions, endpoint: str | None, *names: str) -> dict[str, Any]:
+    """What every kind of client is told; `names` are those that it has for its endpoint."""
+    unsigned = {"skip_signature": True} if options.anonymous else {}
+    where = dict.fromkeys(names, endpoint) if endpoint else {}
+    return {"client_options": _limits(options, endpoint), "retry_config": {"max_retries": 0}, **unsigned, **where}
+
+
+def _limits(options: StorageOptions, endpoint: str | None) -> ClientConfig:
+    connect, whole = (timedelta(seconds=limit) for limit in (options.connect, options.timeout))
+    plain = endpoint is not None and endpoint.startswith("http:")
+    return {"connect_timeout": connect, "timeout": whole, "allow_http": plain}
