@@ -146,6 +146,10 @@ def cases() -> dict[str, Case]:
         "gm.create_balanced_mix": Case(gm.create_balanced_mix, {
             "sources": {"dict"}, "proportions": {"dict"}, "target_size": WHOLE, "out": optional(PATH), "seed": WHOLE},
             {"sources": {"a": ["x"]}, "proportions": {"a": 1.0}, "target_size": 1}),
+        "gm.storage": Case(gm.storage, {
+            "address": set(), "endpoint": {"none"}, "region": optional(TEXT), "anonymous": FLAG,
+            "profile": optional(TEXT), "deadline": WHOLE, "timeout": WHOLE, "connect": WHOLE, "tries": optional(WHOLE)},
+            {"address": "s3://nobody"}),
         "gm.train_tokenizer": Case(gm.train_tokenizer, {
             "inputs": PATHS, "out": PATH, "vocab_size": WHOLE, "limit": {"text", "whole"}, "text": TEXT,
             "overwrite": FLAG, "progress": {"none"}}, {"inputs": place / "text.txt", "out": place / "t.json"}),

@@ -21,7 +21,7 @@ from gristmill.show.plan import show_places, show_plan, show_state
 from gristmill.show.store import show_findings, show_store
 from gristmill.show.terminal import facts
 from gristmill.store.manifest import MANIFEST, SPLITS
-from gristmill.store.opening import is_sharded_bin, named_paths, open_split, open_store
+from gristmill.store.opening import is_directory, is_sharded_bin, named_paths, open_split, open_store
 from gristmill.store.reader import Store
 from gristmill.store.verify import verify
 
@@ -41,7 +41,7 @@ def run_inspect(chosen: argparse.Namespace) -> None:
 
 
 def _inspect_store(path: Address, chosen: argparse.Namespace) -> None:
-    own = place_at(path).is_folder() and not is_sharded_bin(path)
+    own = is_directory(path) and not is_sharded_bin(path)
     _refuse_options(chosen, "a store" if own else "no plan", ("doc",) if own else ("doc", "dtype", "eos"))
     if chosen.doc is not None:
         _inspect_document(path, chosen)
@@ -118,7 +118,7 @@ def run_dropped(chosen: argparse.Namespace) -> None:
 def existing(given: str) -> Address:
     """A path that must be there."""
     path = address_of(given)
-    if not place_at(given).exists():
+    if not is_directory(path) and not place_at(given).exists():
         raise ConfigError(f"{path} does not exist.")
     return path
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 import gristmill as gm
 from gristmill.core.errors import ConfigError
-from gristmill.places.door import as_addresses, place_at
+from gristmill.places.door import address_of, as_addresses, place_at
 from gristmill.store.exchange import join
 from gristmill.store.export import export_store
 from gristmill.store.importing import import_store
@@ -25,11 +26,11 @@ AWAY, UNKNOWN = "s3://bucket/corpus", "hf://bucket/corpus"
     ("given", "said"),
     [
         ("ftp://host/x", "ftp://host/x is an address of a kind that Gristmill does not read; it reads those that begin "
-         "with s3, gs, az, http, https: copy it to a disk of this machine or mount it, and give the local path."),
+         "with s3, gs, az, http, https, file: copy it to a disk of this machine or mount it, and give the local path."),
         ("hf://datasets/a/b", "hf download"),
         ("HF://bucket/x", "hf://bucket/x is an address"),
         (Path("hf://bucket/x"), "hf://bucket/x is an address"),
-        ("file:///data/x", "give the path alone, /data/x"),
+        ("file://other/data/x", "a file of the machine other"),
         ("pipe:aws s3 cp s3://bucket/x -", "run it, and give the file"),
     ],
     ids=str,
@@ -43,6 +44,39 @@ def test_each_kind_of_address_gets_the_sentence_that_fits(given: str | Path, sai
 @pytest.mark.parametrize("given", ["raw/web", "/data/x", "C:/data", "web=raw", "a:b", "", "x::y"])
 def test_what_is_a_local_path_passes(given: str) -> None:
     place_at(given)
+
+
+@pytest.mark.parametrize(("given", "path"), [
+    ("file:///data/x", "/data/x"), ("file://localhost/data/x", "/data/x"), ("FILE:/data/x", "/data/x"),
+    ("file:///a%20b/%C3%A9%25", "/a b/é%"), ("file:///%FF", "/\udcff"), (Path("file:///data/x"), "/data/x"),
+    ("file:///data/*.txt", "/data/*.txt"),
+])  # fmt: skip
+def test_a_file_address_is_the_path_that_it_spells(given: str | Path, path: str) -> None:
+    assert place_at(given).path == path and os.fspath(address_of(given)) == path
+
+
+def test_file_addresses_are_taken_wherever_paths_are(stores: dict[str, Any], tmp_path: Path) -> None:
+    here = tmp_path.as_uri()
+    (tmp_path / "raw").mkdir()
+    for i in range(3):
+        (tmp_path / "raw" / f"{i}.txt").write_text(f"text {i} " * 20)
+    for given in ("raw", "raw/*.txt", "raw/{0..2}.txt"):
+        source: Any = {"name": "a", "paths": [f"{here}/{given}"]}
+        made = gm.prepare({"out": f"{here}/o", "sources": [source], "tokenizer": "byte"}, overwrite=True)
+        assert (
+            made.splits
+            == gm.prepare(
+                {
+                    "out": str(tmp_path / "p"),
+                    "sources": [{**source, "paths": [str(tmp_path / "raw")]}],
+                    "tokenizer": "byte",
+                },
+                overwrite=True,
+            ).splits
+        )
+    assert gm.verify(f"{here}/o").whole and gm.open(f"{here}/o").num_tokens == gm.open(tmp_path / "o").num_tokens
+    gm.Plan(gm.open(f"{here}/o"), seq_len=2, batch_size=1).save(f"{here}/plan.json")
+    assert gm.load_plan(f"{here}/plan.json").fingerprint == gm.load_plan(tmp_path / "plan.json").fingerprint
 
 
 def test_a_file_of_this_very_name_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import gristmill as gm
+from gristmill.cli import main
 from gristmill.places.base import Range
 from gristmill.places.remote import Remote
 
@@ -125,6 +126,17 @@ def test_files_behind_http_are_read(tmp_path: Path, upload: Upload, server: Any)
     assert made[0].splits == made[1].splits
     with pytest.raises(gm.GristmillError, match=r"names no file"):
         gm.prepare({"out": str(tmp_path / "o"), "sources": [{"name": "web", "paths": [there + "x"]}]})
+
+
+def test_a_whole_store_behind_http_is_opened_by_its_manifest(stored: tuple[Path, str], server: Any, proxy: Any) -> None:
+    there = f"http://127.0.0.1:{server.http}/buckets/corpus/{stored[1].removeprefix('s3://corpus/')}"
+    for cut in ("chunk", "pack"):
+        for expected, found in zip(batches(stored[0], cut), batches(there + "/train", cut), strict=True):
+            assert all(np.array_equal(expected[key], found[key]) for key in expected)
+    assert gm.verify(there).whole and gm.open(there).document(7).id == gm.open(stored[0]).document(7).id
+    assert main(["inspect", there, "--json"]) == 0
+    with pytest.raises(gm.GristmillError, match="does not exist"):
+        gm.open(f"{there}/nothing")
 
 
 def test_ranges_come_in_order_and_end_with_the_object(stored: tuple[Path, str], proxy: Any) -> None:

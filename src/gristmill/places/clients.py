@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from gristmill.core.errors import ConfigError, EngineError
 from gristmill.core.extras import extra
 from gristmill.places.aws_files import credentials_of, profile_of
-from gristmill.places.retrying import expired, may_pass, reason_of, retried, status_of
+from gristmill.places.retrying import expired, is_page, may_pass, reason_of, retried, status_of
 from gristmill.places.storage import StorageOptions, options_for
 
 with extra("remote", "An address in object storage"):
@@ -81,6 +81,8 @@ def _errors(path: str) -> Iterator[None]:
         # Its words hold the address that was asked, and with some clouds that holds a key: they are not passed on.
         if _refused(error):
             raise PermissionError(errno.EACCES, "the server refuses these credentials", path) from None
+        if is_page(error):
+            raise FileNotFoundError(errno.ENOENT, "a page, and no file", path) from None
         raise OSError(errno.EIO, reason_of(error), path) from None
 
 

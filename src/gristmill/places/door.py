@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from urllib.parse import unquote
 
 from gristmill.core.arguments import PathLike, refuse
 from gristmill.core.errors import ConfigError
@@ -18,20 +19,31 @@ from gristmill.places.local import Local
 PLACES: dict[str, type[Place]] = {}
 _REMOTE = ("s3", "gs", "az", "http", "https")
 # A `Path` has made one slash of two; a single letter before the colon would be a drive of Windows.
+_FILE = re.compile(r"file:(?://(?P<host>[^/]*))?(?P<path>/.*)", re.IGNORECASE | re.DOTALL)
 _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/+(.*)", re.IGNORECASE | re.DOTALL)
 
 
 def place_at(address: PathLike) -> Place:
     """The place that an address names."""
-    path = os.fspath(address)
+    path = local_path(os.fspath(address))
     kind = kind_of(path)
     return kind(path if kind is Local else _spelt(path))
 
 
 def address_of(given: PathLike) -> Address:
     """A name as rooms carry it: joined, cut and taken apart, it stays an address of the same place."""
-    path = os.fspath(given)
+    path = local_path(os.fspath(given))
     return Path(path) if kind_of(path) is Local else Url(_spelt(path))
+
+
+def local_path(path: str) -> str:
+    """The path that a file:// address means, percent-decoded; what is none stays as it is."""
+    found = _FILE.fullmatch(path)
+    if not found or os.path.lexists(path):
+        return path
+    if found["host"] not in (None, "", "localhost"):
+        raise ConfigError(f"{path} is a file of the machine {found['host']}: give one of this machine, file:///PATH.")
+    return unquote(found["path"], errors="surrogateescape")
 
 
 def _spelt(path: str) -> str:
@@ -96,10 +108,8 @@ def as_path(name: str, value: object, wanted: str = "a path") -> Path:
 
 
 def _sentence(scheme: str, rest: str) -> str:
-    if scheme == "file":
-        return f"file:///{rest} is an address: give the path alone, /{rest}."
     how = " (`hf download`)" if scheme == "hf" else ""
     return (
         f"{scheme}://{rest} is an address of a kind that Gristmill does not read; it reads those that begin with "
-        f"{', '.join(_REMOTE)}: copy it to a disk of this machine{how} or mount it, and give the local path."
+        f"{', '.join(_REMOTE)}, file: copy it to a disk of this machine{how} or mount it, and give the local path."
     )

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from gristmill.core.arguments import PathLike
 from gristmill.core.errors import ConfigError
-from gristmill.places.door import kind_of
+from gristmill.places.door import kind_of, local_path
 
 _MOST = 1_000_000
 _RANGE = re.compile(r"(-?\d{1,18}|[A-Za-z])\.\.(-?\d{1,18}|[A-Za-z])(?:\.\.(-?\d{1,18}))?", re.ASCII)
@@ -24,7 +24,7 @@ _SHOWN = 3
 
 def expand_names(given: PathLike) -> list[str]:
     """The names that one name stands for, in its order; whether they exist is another question."""
-    name = os.fspath(given)
+    name = local_path(os.fspath(given))
     for part in name.split("::"):
         kind_of(part)
     if not _is_pattern(name) or _exists(name):

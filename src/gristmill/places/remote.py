@@ -98,6 +98,8 @@ class Remote(Place):
         return int(found["size"]), hash64(str(found["e_tag"])) >> 1
 
     def names(self) -> list[str]:
+        if not self._lists:
+            return []
         found = self._asked(lambda store: obstore.list_with_delimiter(store, self._key))
         folders = [str(prefix) for prefix in found["common_prefixes"]]
         return sorted(posixpath.basename(name) for name in (*folders, *(entry["path"] for entry in found["objects"])))

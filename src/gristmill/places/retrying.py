@@ -42,7 +42,12 @@ def may_pass(error: Exception) -> bool:
     """Whether the same request may succeed later: cut connections and time-outs, and statuses that say so."""
     if isinstance(error, GristmillError | FileNotFoundError | PermissionError | NotImplementedError | ValueError):
         return False
-    return status_of(error) in (None, *_PASSING)
+    return status_of(error) in (None, *_PASSING) and not is_page(error)
+
+
+def is_page(error: Exception) -> bool:
+    """Whether what answered is no file but a page without a length, as web servers make of a folder."""
+    return "Header missing" in str(error)
 
 
 def expired(error: Exception) -> bool:

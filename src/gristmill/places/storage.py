@@ -16,7 +16,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 
-from gristmill.core.arguments import PathLike
+from gristmill.core.arguments import as_text
 from gristmill.core.errors import ConfigError
 from gristmill.core.options import Options, check_fields, from_mapping
 from gristmill.core.values import Positive, Seconds, parse_json
@@ -60,12 +60,12 @@ class StorageOptions:
         return Patience(self.deadline if answered else min(self.deadline, _FIRST), self.tries)
 
 
-def storage(address: PathLike, **options: object) -> None:
+def storage(address: str, **options: object) -> None:
     """Say how the addresses that begin with `address` ("s3://bucket", "s3://bucket/folder", "s3://" for all) are
     reached, in this process and those that it starts: endpoint, region, anonymous, profile, deadline, timeout, connect,
     tries. Said again, the last word counts.
     """
-    use({os.fspath(address): as_storage(os.fspath(address), options)})
+    use({address: as_storage(as_text("address", address, "an address such as s3://bucket"), options)})
 
 
 def use(said: Mapping[str, StorageOptions]) -> None:

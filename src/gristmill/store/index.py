@@ -59,7 +59,7 @@ def index_path(store: Store, seq_len: int) -> Address:
     name = f"pack-{seq_len}.gmi"
     if store.facts.index_dir:
         return address_of(store.facts.index_dir) / f"{store.fingerprint[:16]}-{name}"
-    if place_at(store.facts.path).is_folder():
+    if store.facts.owned or place_at(store.facts.path).is_folder():
         joined = f"joined-{store.fingerprint[:16]}-" if len(store.facts.stores) > 1 else ""
         return address_of(store.facts.path) / f"{joined}{name}"
     first = address_of(store.files.path(0))

@@ -104,7 +104,7 @@ def _tokenizer_of(facts: StoreFacts) -> bytes | None:
 
 
 def _open_one(path: Address, dtype: str | None, eos: int | None) -> Opened:
-    if place_at(path).is_folder() or is_sharded_bin(path):
+    if is_directory(path) or is_sharded_bin(path):
         return _open_directory(path, dtype, eos)
     if path.suffix == ".idx":
         path = path.with_suffix(".bin")
@@ -133,6 +133,11 @@ def store_split(path: Address) -> tuple[Address, str]:
     """The root and the split that a folder means: itself and train, unless it is a split of its parent."""
     named = path.name in SPLITS and any(place_at(path.parent / name).exists() for name in (MANIFEST, METADATA))
     return (path.parent, path.name) if named else (path, "train")
+
+
+def is_directory(path: Address) -> bool:
+    """Whether a folder is meant: where nothing can be listed, one with a manifest."""
+    return place_at(path).is_folder() or place_at(store_split(path)[0] / MANIFEST).exists()
 
 
 def is_sharded_bin(path: Address) -> bool:

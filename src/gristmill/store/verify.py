@@ -201,10 +201,10 @@ def _check_sealed(path: Address, summed: bool) -> None:
 
 
 def _target(path: Address) -> tuple[Address, tuple[str, ...]]:
-    if not place_at(path).exists():
-        raise ConfigError(f"{path} does not exist.")
     if found := find_store(path):
         return found
+    if not place_at(path).exists():
+        raise ConfigError(f"{path} does not exist.")
     raise StoreError(f"{path} holds no {MANIFEST}: only a store made by Gristmill can be verified.")
 
 
