@@ -15,8 +15,7 @@ from gristmill.figures.store import store_figures, token_figures
 from gristmill.loader.plan_file import load_plan
 from gristmill.places.address import Address
 from gristmill.places.door import address_of, place_at
-from gristmill.show.document import show_documents, show_why_dropped
-from gristmill.show.dropped import show_dropped
+from gristmill.show.dropped import show_documents, show_dropped, show_why_dropped
 from gristmill.show.plan import show_places, show_plan, show_state
 from gristmill.show.store import show_findings, show_store
 from gristmill.show.terminal import facts
@@ -65,7 +64,7 @@ def _refuse_options(chosen: argparse.Namespace, shown: str, allowed: Sequence[st
 
 
 def _inspect_document(path: Address, chosen: argparse.Namespace) -> None:
-    from gristmill.figures.document import find_document  # which imports Arrow
+    from gristmill.figures.dropped import find_document  # which imports Arrow
 
     found, dropped = find_document(path, open_all(path, chosen.dtype, chosen.eos), chosen.doc)
     show = show_documents if found else show_why_dropped

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from gristmill.core.arguments import PathLike, as_text, as_whole
 from gristmill.core.progress import Shown, shown
 from gristmill.store.importing import ImportReport, Paths, import_store
-from gristmill.store.opening import TOKENIZER
 from gristmill.tokenize.tokenizer import load_tokenizer
 
 
@@ -33,12 +31,10 @@ def import_tokens(
     eos = None if eos is None else as_whole("eos", eos, 0)
     loaded = load_tokenizer(as_text("tokenizer", tokenizer, "the tokenizer that made the tokens"), eos=eos)
     named = {"name": Path(loaded.name).name, "fingerprint": loaded.fingerprint}
-    with shown(progress) as told, tempfile.TemporaryDirectory(prefix="gristmill-") as folder:
+    with shown(progress) as told:
         if loaded.note:
             told.note(loaded.note)
-        kept = Path(folder) / TOKENIZER
-        kept.write_text(loaded.to_json(), encoding="utf-8")
         return import_store(
-            paths, out, eos=loaded.eos, vocab_size=loaded.vocab_size, dtype=dtype, tokenizer=named,
-            tokenizer_json=kept, split=split, boundaries=boundaries, overwrite=overwrite, progress=told,
+            paths, out, eos=loaded.eos, vocab_size=loaded.vocab_size, dtype=dtype, tokenizer=named, split=split,
+            tokenizer_json=loaded.to_json(), boundaries=boundaries, overwrite=overwrite, progress=told,
         )  # fmt: skip

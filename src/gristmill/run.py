@@ -32,14 +32,13 @@ from gristmill.recipe import Recipe, as_recipe
 from gristmill.sources.base import InputFile, expand
 from gristmill.sources.units import Unit, cut_units
 from gristmill.stages.evaluations import curation_of
-from gristmill.stages.folders import RunFolders
+from gristmill.stages.folders import SPILL, WORK, RunFolders
 from gristmill.stages.forecast import RunForecast, forecast
 from gristmill.stages.pipeline import Pipeline
 from gristmill.stages.preview import preview
 from gristmill.stages.readiness import check_ready
 from gristmill.stages.sampling import sample_sources
 from gristmill.stages.warming import warm
-from gristmill.stages.work_folder import SPILL, WORK
 from gristmill.store.files import sampled_checksum
 from gristmill.store.folder import STORE_FILES, Making
 from gristmill.store.manifest import SPLITS, Manifest, ShardEntry

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import gristmill as gm
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.curate.ledger import dropped_schema
-from gristmill.figures.dropped import dropped
+from gristmill.figures.dropped import dropped, find_document
 from gristmill.stages.account import DROPPED
 
 ANY: dict[str, str | None] = {}
@@ -114,3 +115,25 @@ def test_a_damaged_file_is_one_error(store: Path, damage: str) -> None:
         path.write_bytes(ways[damage])
     with pytest.raises(StoreError, match=r"dropped\.parquet cannot be read"):
         dropped(store, ANY, 1)
+
+
+def opened(store: Path) -> list[gm.Store]:
+    return [gm.open(store / "train"), gm.open(store / "val")]
+
+
+def test_a_document_has_its_place_its_fields_and_its_text(store: Path) -> None:
+    (found,), dropped = find_document(store, opened(store), "d7")
+    assert found["text"] == "Document 7 tells of the mill and of its wheel." and found["source"] == "web"
+    assert not dropped
+    held = gm.open(str(found["store"]))
+    assert held.document_span(int(str(found["number"]))) == (found["start"], found["end"])
+
+
+def test_one_that_a_rule_dropped_has_the_rule_the_reason_and_its_text(store: Path) -> None:
+    found, (row,) = find_document(store, opened(store), "d40")
+    assert not found and (row["rule"], row["reason"], row["text"]) == ("length", "too_few_chars", "short")
+
+
+def test_an_id_that_nothing_has_is_an_error_that_names_the_stores(store: Path) -> None:
+    with pytest.raises(gm.ConfigError, match=r"train and .*val has the id 'none'"):
+        find_document(store, opened(store), "none")

@@ -19,9 +19,8 @@ SHOWS = ("demo.py", "testing.py")
 # Where a file is none of a user's or a store's.
 EXCEPTIONS = {
     "cli.py": {"open"},  # the null device
-    "importing.py": {"write_text"},  # a tokenizer in a temporary folder of our own
     "mixing.py": {"mkdir", "open", "exists"},  # documents in memory, in such a folder; a hint for who lists paths
-    "tokenize/memory.py": {"open"},  # what the kernel says of this process
+    "tokenize/tokenizer.py": {"open"},  # what the kernel says of this process
     "tokenize/encodings.py": {"read_text"},  # the vocabulary that this package brings along
 }
 

@@ -8,7 +8,7 @@ import pytest
 
 from gristmill.core.errors import ConfigError
 from gristmill.recipe import Recipe, SourceOptions
-from gristmill.stages.folders import RunFolders
+from gristmill.stages.folders import STEPS, RunFolders, is_work, is_work_of_store
 
 
 def folders(tmp_path: Path, work: str | None = None, index: str | None = None) -> RunFolders:
@@ -41,3 +41,18 @@ def test_all_are_held_by_one_run(tmp_path: Path) -> None:
             with pytest.raises(ConfigError, match="Another run is writing"), other.held(overwrite=False):
                 pass
     assert not (tmp_path / "index" / "gristmill-unfinished.json").exists()
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_files_of_a_step_are_named_by_number(step: str) -> None:
+    for name in ("", "00100003.json", "00000000.parquet", "00000000-00012.parquet"):
+        assert is_work(f"{step}/{name}") and is_work_of_store(f".work/{step}/{name}")
+    for name in (f"{step}.parquet", "notes.txt", "0.json", "00000000.txt", "deeper/00000000.json", "0000000g.json"):
+        assert not is_work(f"{step}/{name}"), name
+
+
+def test_other_names_are_not() -> None:
+    assert is_work("shards/train-00000.json") and is_work(f"evaluations-{'0' * 32}/00000000.json")
+    for name in ("", "mine/", "mine/00000000.json", "shards/test-00000.json", "evaluations-0/", "spill/mine"):
+        assert not is_work(name), name
+    assert is_work_of_store(".work/") and not is_work_of_store("curate/00000000.json")

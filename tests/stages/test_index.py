@@ -13,7 +13,8 @@ import pytest
 from gristmill.core.errors import ConfigError
 from gristmill.curate.dedup.near import Near
 from gristmill.places.folders import claim
-from gristmill.stages.index import IndexFolder, save_index
+from gristmill.stages.folders import IndexFolder
+from gristmill.stages.index import save_index
 
 
 def test_three_runs_drop_what_one_run_drops(
@@ -68,16 +69,16 @@ def test_no_index_there(make_search: Any, tmp_path: Path) -> None:
 
 def test_index_is_not_overwritten(saved: Path) -> None:
     with pytest.raises(ConfigError, match="new folder"):
-        IndexFolder(saved, "another run").look()
+        IndexFolder(saved, "another run").check()
 
 
 def test_parts_that_another_run_left_are_not_taken_for_ours(saved: Path) -> None:
     (saved / "index.json").unlink()
     parts = sorted(path.name for path in saved.iterdir())
     with pytest.raises(ConfigError, match="is no part of an index"):
-        IndexFolder(saved, "one").look()
+        IndexFolder(saved, "one").check()
     claim(saved, IndexFolder(saved, "one").about)
     for run, left in (("one", parts), ("two", [])):
-        with contextlib.suppress(KeyboardInterrupt), IndexFolder(saved, run).making():
+        with contextlib.suppress(KeyboardInterrupt), IndexFolder(saved, run).held():
             assert sorted(path.name for path in saved.glob("part-*")) == left
             raise KeyboardInterrupt

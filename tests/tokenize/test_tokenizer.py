@@ -20,9 +20,11 @@ from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError, SourceError
 from gristmill.core.texts import Texts
 from gristmill.tokenize import Tokenizer, load_tokenizer
+from gristmill.tokenize import tokenizer as memory
 from gristmill.tokenize.backends import GigatokenEncoder, Ids
 from gristmill.tokenize.definition import byte_letters
 from gristmill.tokenize.encodings import ENCODINGS
+from gristmill.tokenize.tokenizer import BLIND_BYTES, GROWTH, LOOK_EVERY, Budget, flat_texts
 
 Bpe = Callable[..., HFTokenizer]
 Saved = Callable[..., str]
@@ -108,7 +110,7 @@ class TestEncodeBatch:
         tokenizer = pickle.loads(pickle.dumps(gpt2))
         first = rows(tokenizer, ["Hello world"])
         before = tokenizer._encoder
-        monkeypatch.setattr("gristmill.tokenize.memory.Budget.spend", lambda self, size: True)
+        monkeypatch.setattr("gristmill.tokenize.tokenizer.Budget.spend", lambda self, size: True)
         rows(tokenizer, ["Hello world"])
         assert rows(tokenizer, ["Hello world"]) == first
         assert tokenizer._encoder is not before
@@ -309,3 +311,58 @@ class TestNames:
 
 def test_stored_json_is_json(gpt2: Tokenizer) -> None:
     assert json.loads(gpt2.to_json())["model"]["type"] == "BPE"
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
+def test_slices_begin_at_zero(kind: pa.DataType) -> None:
+    flat = flat_texts(pa.array(["skip", "é", "", "bc"], kind).slice(1))
+    assert flat.offsets.tolist() == [0, 2, 2, 4]
+    assert list(flat.strings()) == ["é", "", "bc"]
+
+
+def test_arrow_buffers_are_not_copied() -> None:
+    array = pa.array(["ab", "c"], pa.large_string())
+    flat = flat_texts(array)
+    assert np.shares_memory(flat.data, np.frombuffer(array.buffers()[2], np.uint8))
+
+
+def test_chunks_are_joined() -> None:
+    assert list(flat_texts(pa.chunked_array([["a"], ["b", "c"]])).strings()) == ["a", "b", "c"]
+
+
+def test_null_is_empty() -> None:
+    assert list(flat_texts(pa.array(["a", None])).strings()) == ["a", ""]
+
+
+def test_only_empty_texts() -> None:
+    assert list(flat_texts(["", ""]).strings()) == ["", ""]
+
+
+def test_other_types_are_refused() -> None:
+    with pytest.raises(ConfigError, match="not int64"):
+        flat_texts(pa.array([1, 2]))
+
+
+def test_lone_surrogates_name_their_row() -> None:
+    with pytest.raises(SourceError, match="Row 1 of the batch is not valid Unicode"):
+        flat_texts(["fine", "bad \ud800"])
+
+
+def test_growth_past_the_bound_ends_an_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    budget = Budget(started_with=1000)
+    monkeypatch.setattr(memory, "resident_bytes", lambda: 1001 + GROWTH)
+    assert not budget.spend(LOOK_EVERY - 1)
+    assert budget.spend(1)
+
+
+def test_a_process_that_does_not_grow_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    budget = Budget(started_with=1000)
+    monkeypatch.setattr(memory, "resident_bytes", lambda: 1000 + GROWTH)
+    assert not any(budget.spend(LOOK_EVERY) for _ in range(100))
+
+
+def test_where_memory_cannot_be_read_bytes_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "resident_bytes", lambda: None)
+    budget = Budget(started_with=None)
+    assert not budget.spend(BLIND_BYTES - LOOK_EVERY)
+    assert budget.spend(LOOK_EVERY)

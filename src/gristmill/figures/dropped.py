@@ -1,4 +1,5 @@
 """What is not in a store, and why: the rows of its `dropped.parquet`, counted by reason, with examples of each.
+And one document: where it lies, or why it is not there.
 
 The file may have as many rows as a corpus has documents: it is read a few columns at a time, texts only of examples.
 """
@@ -21,10 +22,13 @@ from gristmill.core.hashing import GOLDEN
 from gristmill.places.address import Address
 from gristmill.places.door import place_at
 from gristmill.stages.account import DROPPED
+from gristmill.store.reader import Store
 
 KEYS = ("rule", "reason", "source")
 Keys = tuple[str, str, str]
 Kind = tuple[str, str]  # without the source
+# A document, or the row of one that was dropped, with the fields that its source carries.
+Record = Mapping[str, object]
 _BATCH_ROWS = 1 << 16
 _TEXT_ROWS = 2048
 
@@ -176,3 +180,18 @@ def _examples(file: pq.ParquetFile, rows: Mapping[Kind, list[int]]) -> dict[Kind
             at += len(batch)
         first += rows_here
     return found
+
+
+def find_document(path: Address, stores: Sequence[Store], doc_id: str) -> tuple[Sequence[Record], Sequence[Record]]:
+    """Each document of this id with its place and text; if the stores have none, the rows by which it was dropped."""
+    found = [_record(store, i) for store in stores if store.num_shards for i in store.locate([doc_id])[doc_id]]
+    dropped: Sequence[Record] = () if found else dropped_documents(path, doc_id)
+    if not found and not dropped:
+        raise ConfigError(f"No document of {' and '.join(store.describe() for store in stores)} has the id {doc_id!r}.")
+    return found, dropped
+
+
+def _record(store: Store, i: int) -> Record:
+    document, (start, end) = store.document(i), store.document_span(i)
+    text = document.text if store.facts.tokenizer else ""
+    return {"store": store.describe(), "number": i, "start": start, "end": end, **document.record, "text": text}

@@ -1,15 +1,17 @@
-"""What is not in a store, and why."""
+"""What is not in a store, and why; and one document: where it lies, or why it is not there."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gristmill.show.terminal import Row, line, paragraph, percent, table
+from gristmill.show.terminal import Row, facts, line, paragraph, percent, table
 
 if TYPE_CHECKING:
-    from gristmill.figures.dropped import Dropped, DroppedRow
+    from gristmill.figures.dropped import Dropped, DroppedRow, Record
 
-_SHOWN_TEXT = 150
+_EXAMPLE_TEXT = 150
+_SHOWN_TEXT = 1000
 _SHOWN_DETAIL = 30
 
 
@@ -36,7 +38,26 @@ def _example(row: DroppedRow) -> Row:
     name = row["id"] if row["id"] is not None else f"{row['path']} ({row['row']})"
     value = "" if row["value"] is None else f"{row['value']:.4g}"
     detail, text = row["detail"] or "", " ".join((row.get("text") or "").split())
-    begin = text[:_SHOWN_TEXT] + "…" * (len(text) > _SHOWN_TEXT)
+    begin = text[:_EXAMPLE_TEXT] + "…" * (len(text) > _EXAMPLE_TEXT)
     if len(detail) > _SHOWN_DETAIL:  # a matched span or a sentence stands on its own
         return Row((name, row["source"], value, ""), f"{detail} {begin}".strip())
     return Row((name, row["source"], value, detail), begin)
+
+
+def show_documents(doc_id: str, found: Sequence[Record]) -> None:
+    """Where each document of this id lies and how its text begins."""
+    for row in found:
+        text = str(row["text"])
+        facts(doc_id, {key: str(value) for key, value in row.items() if key != "text"})
+        line(text[:_SHOWN_TEXT])
+        if len(text) > _SHOWN_TEXT:
+            line(f"... the first {_SHOWN_TEXT:,} of {len(text):,} characters; --json gives all")
+
+
+def show_why_dropped(doc_id: str, dropped: Sequence[Record]) -> None:
+    """A document that a rule dropped: which one, for which reason, by which figure or match."""
+    for row in dropped:
+        known = {key: str(value) for key, value in row.items() if value is not None and key != "text"}
+        facts(f"{doc_id} was dropped", known)
+        if row.get("text"):
+            line(str(row["text"])[:_SHOWN_TEXT])

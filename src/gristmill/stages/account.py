@@ -15,8 +15,7 @@ import pyarrow.parquet as pq
 from gristmill.curate.dedup.near import Near
 from gristmill.curate.ledger import dropped_schema
 from gristmill.places.door import place_at
-from gristmill.stages.relation import Relation
-from gristmill.stages.tables import batches_of
+from gristmill.stages.relation import Relation, batches_of
 from gristmill.stages.work import Facts, UnitJob
 
 DROPPED = "dropped.parquet"

@@ -17,8 +17,7 @@ from gristmill.curate.ledger import Ledger, dropped_schema
 from gristmill.places.door import place_at
 from gristmill.sources.base import Format, Mishap, Mishaps
 from gristmill.sources.units import Unit, read_unit
-from gristmill.stages.relation import first_doc
-from gristmill.stages.tables import document_schema, fitted, pass_writers
+from gristmill.stages.relation import document_schema, first_doc, fitted, pass_writers
 from gristmill.stages.work import Facts, UnitJob
 
 UNREADABLE = "unreadable"

@@ -1,10 +1,9 @@
-"""The index that a run saves for later ones: its folder, and a job for each part."""
+"""The index that a run saves for later ones, by a job for each part."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,54 +12,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gristmill.core.arrays import Ints
-from gristmill.core.errors import ConfigError
 from gristmill.core.options import content
-from gristmill.curate.dedup.index import IDS, INDEX, INDEX_UNIT, KEYS, SETS, describe, is_part, open_index, part_path
+from gristmill.curate.dedup.drops import alive
+from gristmill.curate.dedup.index import IDS, INDEX, INDEX_UNIT, KEYS, SETS, describe, open_index, part_path
 from gristmill.curate.dedup.near import Near
-from gristmill.curate.dedup.queries import alive
 from gristmill.places.door import place_at
-from gristmill.places.folders import UNFINISHED, claim, look_at, only_run, read_claim, refuse_others, remove
-from gristmill.places.local import is_temporary
 from gristmill.stages.near import NearSearch, write_sets
 from gristmill.stages.relation import Relation, docs_of_unit, dropped_table
 from gristmill.stages.work import Facts, Job, Query, UnitJob
 
 # In any keep order the documents of an index come first.
 _FIRST = np.iinfo(np.int64).min
-
-
-@dataclass(frozen=True)
-class IndexFolder:
-    """The folder in which a run saves an index: a new or empty one, or what the same run left there when it was cut."""
-
-    folder: Path
-    run: str
-
-    @property
-    def about(self) -> dict[str, str]:
-        return {"making": "index", "command": "prepare --save-index", "run": self.run}
-
-    def look(self) -> None:
-        """Refuse it where it holds anything else; nothing is written for that."""
-        look_at(self.folder, self._check)
-
-    @contextmanager
-    def making(self) -> Iterator[None]:
-        """Hold it until the run has ended. What another run left there goes: no marker of ours may vouch for it."""
-        with only_run(self.folder, self._check):
-            begun = read_claim(self.folder)
-            goes_on = begun is not None and begun.about == self.about
-            made = claim(self.folder, self.about)
-            remove(self.folder, lambda name: is_temporary(name) or (not goes_on and is_part(name)))
-            yield
-            made.release()
-
-    def _check(self) -> None:
-        begun = read_claim(self.folder)
-        if (self.folder / INDEX).exists() and not (begun and begun.about == self.about):
-            raise ConfigError(f"{self.folder} holds an index already: choose a new folder.")
-        own = begun is not None and begun.about.get("making") == "index"
-        refuse_others(self.folder, lambda name: own and (name == UNFINISHED or is_part(name)), "an index")
 
 
 @dataclass(frozen=True, kw_only=True)

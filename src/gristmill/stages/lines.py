@@ -12,8 +12,7 @@ from gristmill.core.options import content
 from gristmill.curate.dedup.lines import Lines, by_hash, line_hashes, passes, removals_of, repeated_lines, trim
 from gristmill.curate.ledger import Ledger
 from gristmill.places.door import place_at
-from gristmill.stages.relation import Drops, Relation, dropped_table
-from gristmill.stages.tables import batches_of, document_schema, fitted, pass_writers
+from gristmill.stages.relation import Drops, Relation, batches_of, document_schema, dropped_table, fitted, pass_writers
 from gristmill.stages.work import Facts, Query, TextsJob, Workshop
 
 # Files of hashes are sorted, so that row groups of this many lines let a pass read little but its own range.

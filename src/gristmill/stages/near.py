@@ -21,8 +21,16 @@ from gristmill.curate.dedup.near import Near, sign, signature_schema
 from gristmill.curate.dedup.resolve import named, resolve
 from gristmill.curate.dedup.sets import Sets, set_rows, sets_schema, verified
 from gristmill.places.door import place_at
-from gristmill.stages.relation import Relation, docs_of_unit, dropped_table, first_doc, footer
-from gristmill.stages.tables import batches_of, table_writer, without
+from gristmill.stages.relation import (
+    Relation,
+    batches_of,
+    docs_of_unit,
+    dropped_table,
+    first_doc,
+    footer,
+    table_writer,
+    without,
+)
 from gristmill.stages.work import Done, Facts, Query, TextsJob, UnitJob, Workshop, finished, forget, relation_of
 
 # Pairs that a job compares at most, or one row group if that has more: row groups of DuckDB's files have 122,880 rows.

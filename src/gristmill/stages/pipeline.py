@@ -22,18 +22,17 @@ from gristmill.sources.units import Unit
 from gristmill.stages.account import DroppedJob, EvidenceJob, named_duplicates
 from gristmill.stages.curate import CurateJob, inputs_fingerprint
 from gristmill.stages.evaluations import Evaluations, curation_of
+from gristmill.stages.folders import WORK
 from gristmill.stages.funnel import FUNNEL, Tally
 from gristmill.stages.index import save_index
 from gristmill.stages.layout import COUNTS, SHUFFLED, UNITS, MixOrder, Share, SplitCounts, mixed, shares
 from gristmill.stages.lines import LinesJob, TrimJob, find_repeated
 from gristmill.stages.near import NearSearch, SignJob
-from gristmill.stages.relation import UNITS_A_SOURCE, Drops, Relation, dropped_table
+from gristmill.stages.relation import UNITS_A_SOURCE, Drops, Relation, batches_of, dropped_table
 from gristmill.stages.shards import PlanJob, ShardJob
 from gristmill.stages.split import Held, SplitJob, ValSplit, stands
-from gristmill.stages.tables import batches_of
 from gristmill.stages.tokens import Encoding, TokensJob, encoded_schema
 from gristmill.stages.work import Done, Job, Query, Workshop, relation_of
-from gristmill.stages.work_folder import WORK
 from gristmill.store.folder import Making
 from gristmill.store.manifest import SPLITS, FunnelRow, ShardEntry
 from gristmill.store.writer import shard_name

@@ -7,6 +7,7 @@ that the same ones are held out whatever the number of workers or units; equal t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
@@ -20,9 +21,7 @@ import pyarrow.compute as pc
 
 from gristmill.core.arrays import Ints, Mask
 from gristmill.core.html import counted
-from gristmill.stages.boundary import cut_place
-from gristmill.stages.relation import Relation
-from gristmill.stages.tables import batches_of, table_writer
+from gristmill.stages.relation import Relation, batches_of, table_writer
 from gristmill.stages.tokens import encoded_schema, load_pickled, val_places
 from gristmill.stages.work import Facts, UnitJob
 from gristmill.tokenize.tokenizer import Tokenizer
@@ -32,6 +31,10 @@ FACTOR = 3
 # The search for a paragraph's end looks at this many tokens to either side at most.
 _REACH = 1 << 16
 SPLIT_STEP = "split"
+_PARAGRAPH_END = re.compile(r"\n\s*\n")
+# A character is 4 bytes at most, so a token that begins one is never far; a text full of U+FFFD is cut where it stands.
+_CHARACTER_REACH = 8
+Tokens = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -275,3 +278,36 @@ def _parts(batch: pa.RecordBatch, head: Mask, end: Mask, cut: Halved) -> dict[st
         "edits": pc.if_else(both, marked, steps),
         "cut": pa.array(head),
     }  # fmt: skip
+
+
+def cut_place(tokens: Tokens, wanted: int, reach: int, tokenizer: Tokenizer) -> tuple[int, str]:
+    """The first token of the second part, at most `reach` from `wanted`, and at which boundary it stands.
+
+    Both parts hold a token at least; `tokens` come without the EOS.
+    """
+    wanted = min(max(wanted, 1), len(tokens) - 1)
+    low, high = max(wanted - reach, 1), min(wanted + reach, len(tokens) - 1)
+    found = (paragraph_ends(tokens[low - 1 : high + 1], tokenizer) + low - 1).tolist()
+    ends = [place for place in found if low <= place <= high]
+    if ends:
+        return min(ends, key=lambda place: (abs(place - wanted), place)), "paragraph"
+    nearby = sorted(range(low, high + 1), key=lambda place: (abs(place - wanted), place))[: 2 * _CHARACTER_REACH]
+    whole = (place for place in nearby if _between_characters(tokens, place, tokenizer))
+    return next(whole, wanted), "token"
+
+
+def paragraph_ends(tokens: Tokens, tokenizer: Tokenizer) -> npt.NDArray[np.int64]:
+    """The tokens before which a blank line ends, where a token begins there."""
+    kinds, of = np.unique(tokens, return_inverse=True)
+    texts = [tokenizer.decode([token]) for token in kinds.tolist()]
+    text = "".join(texts[kind] for kind in of.tolist())
+    sizes = np.array([len(text) for text in texts], np.int64)[of]
+    starts = np.cumsum(sizes) - sizes
+    ends = np.array([found.end() for found in _PARAGRAPH_END.finditer(text)], np.int64)
+    return np.flatnonzero(np.isin(starts, ends) & (sizes > 0))
+
+
+def _between_characters(tokens: Tokens, place: int, tokenizer: Tokenizer) -> bool:
+    before = tokenizer.decode(tokens[max(place - _CHARACTER_REACH, 0) : place])
+    after = tokenizer.decode(tokens[place : place + _CHARACTER_REACH])
+    return not before.endswith("\ufffd") and not after.startswith("\ufffd")

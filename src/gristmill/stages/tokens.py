@@ -20,8 +20,7 @@ from gristmill.curate.dedup.drops import UnitDrops, drop
 from gristmill.curate.ledger import Ledger
 from gristmill.curate.rows import Passed
 from gristmill.places.door import place_at
-from gristmill.stages.relation import Drops
-from gristmill.stages.tables import batches_of, pass_writers, without
+from gristmill.stages.relation import Drops, batches_of, pass_writers, without
 from gristmill.stages.work import Facts, TextsJob
 from gristmill.tokenize.encode import encode_batch
 from gristmill.tokenize.tokenizer import Tokenizer

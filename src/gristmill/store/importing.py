@@ -17,8 +17,8 @@ import numpy.typing as npt
 from gristmill.core.arguments import as_choice, as_flag
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError
-from gristmill.core.hashing import hash64
 from gristmill.core.progress import Progress, Shown, shown
+from gristmill.core.texts import runs
 from gristmill.core.version import version
 from gristmill.places.address import Address
 from gristmill.places.door import address_of, as_addresses, as_path, place_at
@@ -66,7 +66,7 @@ def import_store(
     vocab_size: int,
     dtype: str | None = None,
     tokenizer: Mapping[str, str] | None = None,
-    tokenizer_json: PathLike | None = None,
+    tokenizer_json: str = "",
     split: str = "train",
     boundaries: str = "auto",
     overwrite: bool = False,
@@ -82,7 +82,7 @@ def import_store(
     overwrite = as_flag("overwrite", overwrite)
     if not 0 <= eos < vocab_size:
         raise ConfigError(f"EOS {eos} is outside the vocabulary of {vocab_size:,}.")
-    root, named = as_path("out", out), _tokenizer(tokenizer, tokenizer_json)
+    root, named = as_path("out", out), dict(tokenizer or {"name": "unknown", "fingerprint": ""})
     stores = _opened(paths, split, dtype, eos)
     _refuse_own_files(root, stores)
     job = _Import(root, eos, vocab_size)
@@ -90,8 +90,8 @@ def import_store(
         told.start("importing", sum(_size(store) for files in stores.values() for store in files))
         making.will_write(shard_name(name, i, "none") for name in stores for i in range(len(stores[name])))
         splits = {name: job.add_split(name, _read(stores.get(name, []), eos, boundaries, told)) for name in SPLITS}
-        if tokenizer_json is not None:
-            place_at(root / TOKENIZER).write(place_at(tokenizer_json).read())
+        if tokenizer_json:
+            place_at(root / TOKENIZER).write(tokenizer_json)
         making.sums.update(job.sums)
         recipe = {"import": {"files": _fingerprints(stores), "boundaries": boundaries}}
         making.finish(job.manifest(splits, named, recipe))
@@ -124,16 +124,6 @@ def _refuse_own_files(root: Path, stores: dict[str, list[Store]]) -> None:
     for path in (store.files.path(0) for part in stores.values() for store in part):
         if place_at(root).real() in map(str, Path(place_at(path).real()).parents):
             raise ConfigError(f"{path} lies inside {root}: choose another folder to write to.")
-
-
-def _tokenizer(named: Mapping[str, str] | None, path: PathLike | None) -> dict[str, str]:
-    if path is not None and not place_at(path).is_file():
-        raise ConfigError(f"The tokenizer {path} does not exist.")
-    if named is not None:
-        return dict(named)
-    if path is None:
-        return {"name": "unknown", "fingerprint": ""}
-    return {"name": address_of(path).stem, "fingerprint": f"{hash64(place_at(path).read()):016x}"}
 
 
 def _fingerprints(stores: dict[str, list[Store]]) -> dict[str, list[list[str]]]:
@@ -196,7 +186,7 @@ class _Import:
 
     def _documents(self, file: ForeignFile) -> Iterator[tuple[npt.NDArray[Any], Ints, pa.Table]]:
         """The documents with EOS at the end of each, a batch of them at a time."""
-        for first, last in _batches(file.starts):
+        for first, last in runs(file.starts, _BATCH_TOKENS):
             edges = file.starts[first : last + 1]
             part = file.tokens[edges[0] : edges[-1]]
             self._check_ids(part, file.path)
@@ -249,13 +239,3 @@ class _Import:
         }
         report.notes.extend(f"{count:,} {what}" for what, count in facts.items() if count)
         return report
-
-
-def _batches(starts: Ints) -> Iterator[tuple[int, int]]:
-    """Ranges of documents of about 16 million tokens; a longer document is a range of its own."""
-    first, count = 0, len(starts) - 1
-    while first < count:
-        last = int(np.searchsorted(starts, starts[first] + _BATCH_TOKENS, side="right")) - 1
-        last = max(last, first + 1)
-        yield first, last
-        first = last

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from gristmill.curate.dedup.drops import UnitDrops, drop
+from gristmill.curate.dedup.drops import UnitDrops, alive, drop
 from gristmill.curate.ledger import Ledger
 
 
@@ -40,3 +42,13 @@ def test_a_rule_that_names_no_document_of_the_batch_drops_nothing(make_batch: An
     batch = _batch(make_batch, 2)
     passed = drop(batch, [UnitDrops("exact", "duplicate", _ints()), UnitDrops("id", "twice", _ints(7))], Ledger())
     assert passed.kept == batch and passed.dropped == []
+
+
+def test_documents_that_are_gone_are_left_out_where_there_are_any(engine: Any, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"doc": [1, 2, 3], "n": [4, 5, 6]}), tmp_path / "all.parquet")
+    pq.write_table(pa.table({"doc": [2, 9]}), tmp_path / "gone.parquet")
+    tables = {"documents": [tmp_path / "all.parquet"], "dropped": [tmp_path / "gone.parquet"]}
+    for dropped, left in ((False, [4, 5, 6]), (True, [4, 6])):
+        sql = f"SELECT n FROM {alive('documents', 'doc, n', dropped)} AS alive ORDER BY n"
+        (found,) = engine.query(sql, tables, tmp_path / f"{dropped}.parquet")
+        assert pq.read_table(found)["n"].to_pylist() == left

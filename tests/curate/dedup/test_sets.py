@@ -8,8 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gristmill.curate.dedup.characters import unit_table
-from gristmill.curate.dedup.near import Near
+from gristmill.curate.dedup.near import Near, unit_table
 from gristmill.curate.dedup.sets import Sets, set_rows, shingle_sets
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from gristmill.curate.dedup.drops import alive
 from gristmill.curate.dedup.near import Near
-from gristmill.curate.dedup.queries import alive
 
 LEADERS, NEIGHBOURS = 10, 10
 # One query sees about so many (document, band key), some 1 GB, but at least one band.

@@ -48,3 +48,9 @@ def apply_drops(documents: Documents, drops: Sequence[UnitDrops], ledger: Ledger
     for rule in drops:
         documents = ledger.settle(rule.rule, documents, rule.judge(documents))
     return documents
+
+
+def alive(table: str, columns: str, dropped: bool) -> str:
+    """A subquery: these columns of `table`, without the documents of a table `dropped`, where there is one."""
+    gone = f" WHERE NOT EXISTS (SELECT 1 FROM dropped WHERE dropped.doc = {table}.doc)" if dropped else ""
+    return f"(SELECT {columns} FROM {table}{gone})"

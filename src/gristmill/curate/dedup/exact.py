@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from gristmill.core.options import check_fields
-from gristmill.curate.dedup.queries import alive
+from gristmill.curate.dedup.drops import alive
 
 
 @dataclass(frozen=True)

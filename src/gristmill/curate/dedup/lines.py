@@ -13,8 +13,7 @@ from gristmill.core.arrays import Ints
 from gristmill.core.options import check_fields
 from gristmill.core.values import Within
 from gristmill.curate.base import KEEP, Verdict
-from gristmill.curate.dedup.drops import UnitDrops, apply_drops
-from gristmill.curate.dedup.queries import alive
+from gristmill.curate.dedup.drops import UnitDrops, alive, apply_drops
 from gristmill.curate.documents import Documents
 from gristmill.curate.ledger import Ledger
 from gristmill.curate.rows import Passed, passed

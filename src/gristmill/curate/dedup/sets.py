@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from gristmill.core.arrays import Ints
 from gristmill.core.texts import runs
-from gristmill.curate.dedup.characters import unit_table
-from gristmill.curate.dedup.near import Near
+from gristmill.curate.dedup.near import Near, unit_table
 from gristmill.curate.documents import Documents
 
 # Texts are shingled in slices of this size: at most 64 MiB of hashes at once by words, 128 MiB by characters.
