@@ -164,7 +164,9 @@ class Recipe:
         self._set("clean", _made(CleanOptions, self.clean, "the recipe's clean") if self.clean is not None else None)
         for name, kind in (("mix", MixOptions), ("decontaminate", DecontaminateOptions)):
             self._set(name, _made(kind, value, f"the recipe's {name}") if (value := getattr(self, name)) else None)
-        self._set("filters", tuple(map(_rule, _listed(self.filters, "filters"))))
+        filters = (rule if hasattr(rule, "judge") else make_rule(*_named(rule, "filters"))
+                   for rule in _listed(self.filters, "filters"))  # fmt: skip
+        self._set("filters", tuple(filters))
         self._set("dedup", tuple(map(_dedup, _listed(self.dedup, "dedup"))))
         self._set("storage", _storage(self.storage))
         self._check_names()
@@ -264,10 +266,6 @@ def _named(value: object, key: str) -> tuple[str, Mapping[str, object]]:
         ((name, options),) = value.items()
         return str(name), {} if options is None else options
     raise ConfigError(f"An entry of {key} is one rule with its options, - name: {{...}}, not {shown(value)}.")
-
-
-def _rule(value: Rule) -> Rule:
-    return value if hasattr(value, "judge") else make_rule(*_named(value, "filters"))
 
 
 def _dedup(value: object) -> Dedup:

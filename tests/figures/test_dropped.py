@@ -30,14 +30,14 @@ def written(folder: Path, rows: Sequence[tuple[str, str, str]], *, texts: bool =
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Path:
+def account(tmp_path: Path) -> Path:
     rows = [("length", "too_few_chars", "web")] * 1000 + [("c4", "no_terminal_punct", "web")] * 300
     rows += [("length", "too_few_chars", "books")] * 200 + [("length", "too_many_chars", "books")]
     return written(tmp_path, rows)
 
 
-def test_documents_are_counted_by_rule_and_reason_the_commonest_first(store: Path) -> None:
-    found = dropped(store, ANY, 2)
+def test_documents_are_counted_by_rule_and_reason_the_commonest_first(account: Path) -> None:
+    found = dropped(account, ANY, 2)
     assert found.documents == 1501 and found.has_texts
     counts = [(group.rule, group.reason, group.documents, dict(group.sources)) for group in found.groups]
     assert counts == [
@@ -47,8 +47,8 @@ def test_documents_are_counted_by_rule_and_reason_the_commonest_first(store: Pat
     ]
 
 
-def test_examples_lie_evenly_over_the_file_and_are_whole_rows_in_its_order(store: Path) -> None:
-    (group, *_) = dropped(store, ANY, 6).groups
+def test_examples_lie_evenly_over_the_file_and_are_whole_rows_in_its_order(account: Path) -> None:
+    (group, *_) = dropped(account, ANY, 6).groups
     places = [row["row"] for row in group.examples]
     assert places == sorted(places) and len(set(places)) == 6
     assert places[0] < 400 and places[-1] >= 1300 and any(400 <= place < 1000 for place in places)
@@ -61,17 +61,17 @@ def test_examples_lie_evenly_over_the_file_and_are_whole_rows_in_its_order(store
      ({"rule": "length", "source": "web"}, [1000]), ({"rule": "c4", "source": "books"}, [])],
 )  # fmt: skip
 def test_a_rule_a_reason_or_a_source_is_looked_at_alone(
-    store: Path, asked: dict[str, str | None], counts: list[int]
+    account: Path, asked: dict[str, str | None], counts: list[int]
 ) -> None:
-    found = dropped(store, asked, 3)
+    found = dropped(account, asked, 3)
     assert [group.documents for group in found.groups] == counts and found.documents == 1501
     for row in (row for group in found.groups for row in group.examples):
         assert all(row[name] == value for name, value in asked.items())
 
 
-def test_fewer_documents_than_examples_are_all_shown_and_none_may_be_asked_for(store: Path) -> None:
-    assert len(dropped(store, {"reason": "too_many_chars"}, 9).groups[0].examples) == 1
-    assert dropped(store, ANY, 0).groups[0].examples == []
+def test_fewer_documents_than_examples_are_all_shown_and_none_may_be_asked_for(account: Path) -> None:
+    assert len(dropped(account, {"reason": "too_many_chars"}, 9).groups[0].examples) == 1
+    assert dropped(account, ANY, 0).groups[0].examples == []
 
 
 def test_a_file_without_texts_says_so(tmp_path: Path) -> None:
@@ -92,10 +92,10 @@ def test_a_split_finds_the_file_of_its_store_and_an_empty_file_has_no_groups(tmp
     ],
 )
 def test_an_unknown_name_is_an_error_that_names_the_known_ones(
-    store: Path, asked: dict[str, str | None], message: str
+    account: Path, asked: dict[str, str | None], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):
-        dropped(store, asked, 1)
+        dropped(account, asked, 1)
 
 
 def test_a_store_without_the_file_says_which_have_one(tmp_path: Path) -> None:
@@ -104,8 +104,8 @@ def test_a_store_without_the_file_says_which_have_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "another", "empty"])
-def test_a_damaged_file_is_one_error(store: Path, damage: str) -> None:
-    path = store / DROPPED
+def test_a_damaged_file_is_one_error(account: Path, damage: str) -> None:
+    path = account / DROPPED
     data = bytearray(path.read_bytes())
     data[4:400] = b"\xff" * 396
     ways: dict[str, Any] = {"cut": path.read_bytes()[:-20], "flipped": bytes(data), "empty": b""}
@@ -114,7 +114,7 @@ def test_a_damaged_file_is_one_error(store: Path, damage: str) -> None:
     else:
         path.write_bytes(ways[damage])
     with pytest.raises(StoreError, match=r"dropped\.parquet cannot be read"):
-        dropped(store, ANY, 1)
+        dropped(account, ANY, 1)
 
 
 def opened(store: Path) -> list[gm.Store]:

@@ -43,13 +43,11 @@ def sendable(batch: Tensors) -> Tensors:
 
 def _pack(parcel: Parcel) -> tuple[Callable[..., Tensors], tuple[object]]:
     """How a parcel is pickled between processes; what a collate_fn has put in beside our tensors goes torch's way."""
-    if not all(isinstance(value, torch.Tensor) and _is_ours(value) for value in parcel.values()):
+    tensors = [value for value in parcel.values() if isinstance(value, torch.Tensor)]
+    ours = all(tensor.dtype in _TYPES and tensor.device.type == "cpu" for tensor in tensors)
+    if not ours or len(tensors) < len(parcel):
         return dict, (dict(parcel),)
     return _unpack, ({key: (_narrowed(tensor.numpy()), tensor.numpy().dtype) for key, tensor in parcel.items()},)
-
-
-def _is_ours(tensor: torch.Tensor) -> bool:
-    return tensor.dtype in _TYPES and tensor.device.type == "cpu"
 
 
 def _narrowed(array: _Array) -> _Array:

@@ -22,16 +22,13 @@ def from_mapping(cls: type[Options], given: object, where: str) -> Options:
     sentence = where[:1].upper() + where[1:]
     values = check_there(given, (), sentence)
     check_keys(values, {field.name for field in fields}, where)
-    check_there(values, [field.name for field in fields if _is_needed(field)], sentence)
+    needed = [each.name for each in fields if each.default is each.default_factory is dataclasses.MISSING]
+    check_there(values, needed, sentence)
     check_kinds(values, kinds_of(cls), where)
     try:
         return cls(**values)
     except TypeError as error:
         raise ConfigError(f"{where}: {error}.") from error
-
-
-def _is_needed(field: dataclasses.Field[object]) -> bool:
-    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
 def check_fields(options: DataclassInstance, where: str) -> None:

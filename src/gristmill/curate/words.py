@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib.metadata
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.extras import require
+from gristmill.core.options import check_fields
 from gristmill.curate.characters import characters
 from gristmill.curate.documents import Documents
 
@@ -58,15 +60,31 @@ class Words:
         return Words(np.concatenate(([0], np.cumsum(self.counts[rows]))), *taken)
 
 
-def require_splitter(splitter: str, by: str) -> None:
-    """Refuse a splitter whose library is not installed."""
-    if splitter == "spacy":
-        require("spacy", by)
+@dataclass(frozen=True)
+class WordRule:
+    """A rule that reads words. `variant` says whose words and decisions: `datatrove` splits as it does, by spaCy."""
 
+    name: ClassVar[str]
+    splitters: ClassVar[Mapping[str, str]] = {"gristmill": "gristmill", "datatrove": "spacy"}
 
-def splitter_versions(splitter: str) -> dict[str, str]:
-    """The libraries that decide what a word is; our own splitter needs none."""
-    return {"spacy": importlib.metadata.version("spacy")} if splitter == "spacy" else {}
+    variant: str = "gristmill"
+
+    def __post_init__(self) -> None:
+        if self.variant not in self.splitters:
+            raise ConfigError(
+                f"{self.name} has no variant {self.variant!r}{did_you_mean(self.variant, self.splitters)}."
+            )
+        check_fields(self, self.name)
+        if self.splitter == "spacy":
+            require("spacy", f"{self.name}: {{variant: {self.variant}}}")
+
+    @property
+    def splitter(self) -> str:
+        return self.splitters[self.variant]
+
+    def versions(self) -> dict[str, str]:
+        """What decides what a word is, beside Unicode's tables; our own splitter needs no library."""
+        return {"spacy": importlib.metadata.version("spacy")} if self.splitter == "spacy" else {}
 
 
 def kept_rules_name() -> str:

@@ -59,7 +59,8 @@ class Duck:
         connection = self._connection()
         for name, files in tables.items():
             connection.read_parquet([str(file) for file in files]).create_view(name, replace=True)
-        connection.execute(f"COPY ({sql}) TO '{_quoted(out)}' (FORMAT parquet, COMPRESSION zstd)")
+        quoted = str(out).replace("'", "''")
+        connection.execute(f"COPY ({sql}) TO '{quoted}' (FORMAT parquet, COMPRESSION zstd)")
         for name in tables:
             connection.execute(f'DROP VIEW "{name}"')
 
@@ -80,10 +81,6 @@ class Duck:
         if self._opened is not None:
             self._opened.close()
             self._opened = None
-
-
-def _quoted(path: Path) -> str:
-    return str(path).replace("'", "''")
 
 
 def _sync(path: Path) -> None:

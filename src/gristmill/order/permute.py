@@ -47,7 +47,8 @@ def _walk(values: npt.ArrayLike, n: int, key: npt.ArrayLike, rounds: range) -> I
     if _compiled is not None:
         _compiled(x, np.uint64(n), *_halves(n), keys, rounds.step > 0)
         return x.view(np.int64).reshape(shape)
-    round_keys = _round_keys(keys)
+    # One key a round and column, by SplitMix64 from each given key.
+    round_keys = mix64_array(keys[None, :] + GOLDEN * np.arange(ROUNDS, dtype=np.uint64)[:, None])
     x = _network(x, n, round_keys, rounds)
     outside = np.flatnonzero(x >= np.uint64(n))
     while outside.size:
@@ -70,11 +71,6 @@ def use_compiled() -> None:
         from gristmill.order.kernels import walk
 
         _compiled = walk
-
-
-def _round_keys(keys: Hashes) -> Hashes:
-    """One key a round and column, by SplitMix64 from each given key."""
-    return mix64_array(keys[None, :] + GOLDEN * np.arange(ROUNDS, dtype=np.uint64)[:, None])
 
 
 def _network(x: Hashes, n: int, round_keys: Hashes, rounds: range) -> Hashes:

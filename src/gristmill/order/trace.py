@@ -83,19 +83,15 @@ def _seen(plan: Plan, segment: Segment, k: int, document: int, until: int) -> li
         return []
     samples = source.cut.samples_of(document, lane.order.samples, segment.seq_len)
     end = until if segment.to_step is None else min(until, segment.to_step)
-    last_epoch, _ = lane.position(int(segment.given(end)[k]))
+    # One pass with a short last batch never serves what its slots would take from a second epoch.
+    last_epoch = lane.position(int(segment.given(end)[k]))[0] if plan.options.drop_last else 0
     found = []
-    for epoch in range(lane.epoch, _last_epoch(plan, last_epoch) + 1):
+    for epoch in range(lane.epoch, last_epoch + 1):
         index = lane.order.index_of(epoch, samples)
         for step, row in segment.steps_of(k, epoch, index, until).tolist():
             if not plan.skips.covers(step):
                 found.append(Seen(step, row, source.name, epoch))
     return found
-
-
-def _last_epoch(plan: Plan, reached: int) -> int:
-    """One pass with a short last batch never serves what its slots would take from a second epoch."""
-    return 0 if not plan.options.drop_last else reached
 
 
 def check_epochs(plan: Plan, name: str, limit: int) -> None:

@@ -19,9 +19,5 @@ def show_forecast(forecast: RunForecast) -> None:
                 for row in sample["rules"]]  # fmt: skip
         table(f"documents dropped of a sample of {sample['documents']:,}, {sample['kept']:,} kept", columns, rows)
     line("")
-    facts("estimate, before dedup", {name: _with_range(value, *forecast["range"][name])
-                                     for name, value in estimate.items()})  # fmt: skip
-
-
-def _with_range(value: float, low: float, high: float) -> str:
-    return f"{value:,}" if low == high else f"{value:,} ({low:,} to {high:,})"
+    ranges = {name: "" if low == high else f" ({low:,} to {high:,})" for name, (low, high) in forecast["range"].items()}
+    facts("estimate, before dedup", {name: f"{value:,}{ranges[name]}" for name, value in estimate.items()})

@@ -58,13 +58,11 @@ class CurateJob(UnitJob):
                 passed = self.curation.run(batch, at, ledger)
                 at += len(batch)
                 carried.update({name: len(batch) - batch.column(name).null_count for name in self.format.fields})
-                kept.write_batch(fitted(self._keyed(passed.kept), kept.schema))
+                keys = pa.array(np.full(len(passed.kept), self.keep_key))
+                kept.write_batch(fitted(passed.kept.append_column("keep_key", keys), kept.schema))
                 for table in passed.dropped:
                     dropped.write_table(table)
             return {**ledger.facts, **mishaps.finish(), "carried": carried}
-
-    def _keyed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return batch.append_column("keep_key", pa.array(np.full(len(batch), self.keep_key)))
 
 
 def inputs_fingerprint(unit: Unit) -> str:

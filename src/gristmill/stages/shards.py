@@ -170,13 +170,9 @@ class ShardJob:
         """The shard's documents, as many at a time as 16 M tokens."""
         for part in self.ranges:
             for table in rows_between(part.file, part.first, part.stop):
-                own = table.filter(_is_split(table, self.split))
+                own = table.filter(table["val"] if self.split == "val" else pc.invert(table["val"]))
                 ends = np.append(0, np.cumsum(own.column("length").to_numpy()))
                 yield from (own.slice(first, stop - first) for first, stop in runs(ends, _CHUNK_TOKENS))
-
-
-def _is_split(table: pa.Table, split: str) -> pa.ChunkedArray:
-    return table.column("val") if split == "val" else pc.invert(table.column("val"))
 
 
 def rows_between(file: Path, first: int, stop: int) -> Iterator[pa.Table]:

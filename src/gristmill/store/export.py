@@ -188,7 +188,8 @@ def _write_sidecar(file: IO[bytes], documents: str) -> None:
             paths = columns.get("path", columns["source"])
             spans = zip(columns["offset"], columns["length"], columns["id"], paths, strict=True)
             for start, length, name, path in spans:
-                writer.writerow((start, start + length, _one_line(name), _one_line(path or ""), row))
+                named = (name.translate(_ONE_LINE), (path or "").translate(_ONE_LINE))
+                writer.writerow((start, start + length, *named, row))
                 row += 1
 
 
@@ -201,10 +202,6 @@ def _document_batches(path: str) -> Iterator[pa.RecordBatch]:
             yield from file.iter_batches(columns=wanted)
     except (OSError, ValueError) as error:
         raise StoreError(f"{path} cannot be read ({error}): restore it or make the store again.") from error
-
-
-def _one_line(text: str) -> str:
-    return text.translate(_ONE_LINE)
 
 
 def _olmo_notes(job: _Job) -> list[str]:
@@ -316,10 +313,7 @@ def _write_npy(job: _Job) -> None:
             _copy_tokens(store, shard, file)
 
 
-def _npy_notes(job: _Job) -> list[str]:
-    return [
-        "Read with np.load(path, mmap_mode='r'). OLMo-core would take the header for tokens: export --to olmo for it."
-    ]
+_NPY = "Read with np.load(path, mmap_mode='r'). OLMo-core would take the header for tokens: export --to olmo for it."
 
 
 # Folders of raw uint32 shards, by split; their metadata comes last, as what says that the folder is whole.
@@ -369,6 +363,6 @@ FORMATS = {
     "olmo": _Format(_write_olmo, _olmo_notes),
     "nanogpt": _Format(_write_nanogpt, _nanogpt_notes),
     "llmc": _Format(_write_llmc, _llmc_notes, _check_llmc),
-    "npy": _Format(_write_npy, _npy_notes),
+    "npy": _Format(_write_npy, lambda job: [_NPY]),
     "sharded-bin": _Format(_write_sharded_bin, _sharded_bin_notes, _check_sharded_bin),
 }

@@ -141,12 +141,10 @@ def _split(shards: list[ShardEntry]) -> dict[str, object]:
     return {
         "tokens": sum(shard.tokens for shard in shards),
         "documents": sum(shard.documents for shard in shards),
-        "shards": [_row(shard) for shard in shards],
+        "shards": [
+            {name: value for name, value in vars(shard).items() if value or name not in _OPTIONAL} for shard in shards
+        ],
     }
-
-
-def _row(shard: ShardEntry) -> dict[str, object]:
-    return {name: value for name, value in vars(shard).items() if value or name not in _OPTIONAL}
 
 
 def find_store(path: Where) -> tuple[Where, tuple[str, ...]] | None:

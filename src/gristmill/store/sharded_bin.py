@@ -66,11 +66,7 @@ def shard_paths(root: Address, split: str) -> list[Address]:
             f"{root / split} holds {len(found):,} shards, and {METADATA} counts {expected:,}: bring the others back, "
             f"or correct {split}_shards there."
         )
-    return sorted(found, key=lambda path: (_number(path), path.name))
-
-
-def _number(path: Address) -> int:
-    return int(path.stem.removeprefix("shard_"))
+    return sorted(found, key=lambda path: (int(path.stem.removeprefix("shard_")), path.name))
 
 
 def _read_mapping(path: Address) -> dict[str, object]:

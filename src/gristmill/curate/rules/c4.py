@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,7 +14,7 @@ from gristmill.core.options import check_fields
 from gristmill.core.values import Count
 from gristmill.curate.base import KEEP, Codes, Verdict
 from gristmill.curate.documents import Documents
-from gristmill.curate.words import require_splitter, splitter_versions, words
+from gristmill.curate.words import WordRule, words
 
 # In characters: no text is longer than 2 GiB.
 _NO_LIMIT = 1 << 31
@@ -39,7 +39,7 @@ _VARIANTS = {
 
 
 @dataclass(frozen=True)
-class C4:
+class C4(WordRule):
     """Keep the lines of a document that read like sentences, and drop it if too few sentences are left.
 
     In this order, a line goes if a word of it is too long; loses its citations ([1], [edit], [citation needed]); goes
@@ -53,6 +53,7 @@ class C4:
     """
 
     name: ClassVar[str] = "c4"
+    splitters: ClassVar[Mapping[str, str]] = {name: variant.splitter for name, variant in _VARIANTS.items()}
 
     variant: str = "c4"
     # The variant's own where they are not given; 0 turns a test off.
@@ -64,17 +65,10 @@ class C4:
     reasons: ClassVar[tuple[str, ...]] = ("lorem_ipsum", "curly_bracket", "too_few_sentences")
 
     def __post_init__(self) -> None:
-        if self.variant not in _VARIANTS:
-            raise ConfigError(f"c4 has no variant {self.variant!r}{did_you_mean(self.variant, _VARIANTS)}.")
-        check_fields(self, "c4")
-        require_splitter(_VARIANTS[self.variant].splitter, "c4: {variant: datatrove}")
+        super().__post_init__()
         for step in self.skip:
             if step not in STEPS:
                 raise ConfigError(f"c4 has no step {step!r} to skip{did_you_mean(step, STEPS)}.")
-
-    def versions(self) -> dict[str, str]:
-        """What decides what a word is, beside Unicode's tables."""
-        return splitter_versions(_VARIANTS[self.variant].splitter)
 
     def judge(self, documents: Documents) -> Verdict:
         edited, codes, lines, ragged = self._edit(documents)
@@ -114,7 +108,7 @@ class C4:
         """The sentences of each document: one a line, and one more for each that begins inside of a line."""
         from gristmill.curate.rules.c4_kernels import add_sentence_breaks
 
-        split = words(edited, _VARIANTS[self.variant].splitter)
+        split = words(edited, self.splitter)
         columns = split.offsets, split.starts, split.ends, split.flags
         add_sentence_breaks(edited.data, edited.offsets, columns, ragged, lines)
         return lines

@@ -8,19 +8,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from gristmill.core.errors import ConfigError, did_you_mean
-from gristmill.core.options import check_fields
 from gristmill.core.values import Amount, Count, Share
 from gristmill.curate.base import Values, Verdict
 from gristmill.curate.documents import Documents
 from gristmill.curate.rules.limits import Limit, first_broken
-from gristmill.curate.words import require_splitter, splitter_versions, words
-
-_SPLITTERS = {"gristmill": "gristmill", "datatrove": "spacy"}
+from gristmill.curate.words import WordRule, words
 
 
 @dataclass(frozen=True)
-class FineWeb:
+class FineWeb(WordRule):
     """Drop a page of too few lines that end as sentences do, too many short or repeated ones, too many for its words.
 
     Lines end at line feeds; blank ones do not count. `char_dup_ratio` is of the characters without line feeds, 0.01 in
@@ -32,19 +28,12 @@ class FineWeb:
 
     name: ClassVar[str] = "fineweb"
 
-    variant: str = "gristmill"
     line_punct_ratio: Share | None = 0.12
     line_punct_exempt_zero: bool = False
     short_line_chars: Count = 30
     short_line_ratio: Share | None = 0.67
     char_dup_ratio: Share | None = 0.01
     list_ratio: Amount | None = 0.3
-
-    def __post_init__(self) -> None:
-        if self.variant not in _SPLITTERS:
-            raise ConfigError(f"fineweb has no variant {self.variant!r}{did_you_mean(self.variant, _SPLITTERS)}.")
-        check_fields(self, "fineweb")
-        require_splitter(_SPLITTERS[self.variant], "fineweb: {variant: datatrove}")
 
     @property
     def limits(self) -> Sequence[Limit]:
@@ -56,10 +45,6 @@ class FineWeb:
             Limit("char_dup_ratio", most=self.char_dup_ratio),
             Limit("list_ratio", most=self.list_ratio),
         )
-
-    def versions(self) -> dict[str, str]:
-        """What decides what a word is, beside Unicode's tables."""
-        return splitter_versions(_SPLITTERS[self.variant])
 
     def judge(self, documents: Documents) -> Verdict:
         return first_broken(self.limits, self._measure(documents))
@@ -74,5 +59,5 @@ class FineWeb:
         if self.line_punct_exempt_zero:
             figures[1][figures[1] == 0] = np.nan
         # A page without a line has no word either, and is gone by then.
-        figures[4] /= np.maximum(words(documents, _SPLITTERS[self.variant]).counts, 1)
+        figures[4] /= np.maximum(words(documents, self.splitter).counts, 1)
         return list(figures)

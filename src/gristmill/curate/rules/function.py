@@ -53,13 +53,11 @@ class UserFunction:
 
     def judge(self, documents: Documents) -> Verdict:
         function = _load(self.path, self.function, self._source)
-        answers = self._of_batch(function, documents) if self.batch else self._of_each(function, documents)
+        rows = () if self.batch else documents.batch.to_pylist()
+        answers = self._of_batch(function, documents) if self.batch else [self._ask(function, row) for row in rows]
         reasons = sorted({_reason(answer) for answer in answers if answer is not True})
         codes = [KEEP if answer is True else reasons.index(_reason(answer)) for answer in answers]
         return Verdict(reasons, np.array(codes, np.int16))
-
-    def _of_each(self, function: Function, documents: Documents) -> list[bool | str]:
-        return [self._ask(function, document) for document in documents.batch.to_pylist()]
 
     def _ask(self, function: Function, document: dict[str, object]) -> bool | str:
         answer = self._call(function, document, f"document {document['id']!r}")

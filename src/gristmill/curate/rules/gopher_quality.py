@@ -9,21 +9,18 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from gristmill.core.errors import ConfigError, did_you_mean
-from gristmill.core.options import check_fields, check_order
+from gristmill.core.options import check_order
 from gristmill.core.values import Amount, Count, Share
 from gristmill.curate.base import Verdict
 from gristmill.curate.documents import Documents
 from gristmill.curate.rules.limits import Limit, first_broken
-from gristmill.curate.words import require_splitter, splitter_versions, words
-
-_SPLITTERS = {"gristmill": "gristmill", "datatrove": "spacy"}
+from gristmill.curate.words import WordRule, words
 
 STOP_WORDS = ("the", "be", "to", "of", "and", "that", "have", "with")
 
 
 @dataclass(frozen=True)
-class GopherQuality:
+class GopherQuality(WordRule):
     """Drop a document whose words are too few, too many, too short, too long, or hardly words. None is no limit.
 
     Symbols are `#`, and apart from it `...` and `…`; their share is per word, punctuation counted among the words,
@@ -36,7 +33,6 @@ class GopherQuality:
 
     name: ClassVar[str] = "gopher_quality"
 
-    variant: str = "gristmill"
     min_words: Count | None = 50
     max_words: Count | None = 100_000
     min_mean_chars: Amount | None = 3
@@ -49,13 +45,8 @@ class GopherQuality:
     stop_words: Sequence[str] = STOP_WORDS
 
     def __post_init__(self) -> None:
-        if self.variant not in _SPLITTERS:
-            raise ConfigError(
-                f"gopher_quality has no variant {self.variant!r}{did_you_mean(self.variant, _SPLITTERS)}."
-            )
-        check_fields(self, "gopher_quality")
+        super().__post_init__()
         check_order(self, "gopher_quality", ("min_words", "max_words"), ("min_mean_chars", "max_mean_chars"))
-        require_splitter(_SPLITTERS[self.variant], "gopher_quality: {variant: datatrove}")
 
     @property
     def limits(self) -> Sequence[Limit]:
@@ -75,10 +66,6 @@ class GopherQuality:
             Limit("gopher_enough_stop_words", least=self.min_stop_words),
         )
 
-    def versions(self) -> dict[str, str]:
-        """What decides what a word is, beside Unicode's tables."""
-        return splitter_versions(_SPLITTERS[self.variant])
-
     def judge(self, documents: Documents) -> Verdict:
         counted, all_words, mean, hashes, ellipses, bullets, ends, alpha, stops = self._measure(documents)
         if self.variant == "gristmill":
@@ -92,7 +79,7 @@ class GopherQuality:
         from gristmill.curate.characters import characters
         from gristmill.curate.rules.gopher_quality_kernels import measure_lines, measure_words
 
-        split = words(documents, _SPLITTERS[self.variant])
+        split = words(documents, self.splitter)
         figures = np.zeros((9, len(documents)))
         measure_words(split.offsets, split.hashes, split.chars, split.flags, hash_set(self.stop_words), figures)
         measure_lines(documents.data, documents.offsets, characters(), figures)

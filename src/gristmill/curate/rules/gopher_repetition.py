@@ -10,20 +10,17 @@ from typing import ClassVar
 import numpy as np
 
 from gristmill.core.arrays import Ints
-from gristmill.core.errors import ConfigError, did_you_mean
-from gristmill.core.options import check_fields
+from gristmill.core.errors import ConfigError
 from gristmill.core.values import Positive, Share
 from gristmill.curate.base import KEEP, Codes, Values, Verdict
 from gristmill.curate.documents import Documents
-from gristmill.curate.words import require_splitter, splitter_versions, words
-
-_SPLITTERS = {"gristmill": "gristmill", "datatrove": "spacy"}
+from gristmill.curate.words import WordRule, words
 
 Limits = Sequence[tuple[Positive, Share]]
 
 
 @dataclass(frozen=True)
-class GopherRepetition:
+class GopherRepetition(WordRule):
     """Drop a document when more than a stated share of it is repetition. `null` for a limit turns its test off.
 
     A paragraph ends at two newlines or more, a line at one or more; the second copy of one and those after it count.
@@ -37,7 +34,6 @@ class GopherRepetition:
 
     name: ClassVar[str] = "gopher_repetition"
 
-    variant: str = "gristmill"
     dup_para_frac: Share | None = 0.30
     dup_para_char_frac: Share | None = 0.20
     dup_line_frac: Share | None = 0.30
@@ -47,12 +43,7 @@ class GopherRepetition:
     dup_n_grams: Limits = ((5, 0.15), (6, 0.14), (7, 0.13), (8, 0.12), (9, 0.11), (10, 0.10))
 
     def __post_init__(self) -> None:
-        if self.variant not in _SPLITTERS:
-            raise ConfigError(
-                f"gopher_repetition has no variant {self.variant!r}{did_you_mean(self.variant, _SPLITTERS)}."
-            )
-        check_fields(self, "gopher_repetition")
-        require_splitter(_SPLITTERS[self.variant], "gopher_repetition: {variant: datatrove}")
+        super().__post_init__()
         for option, limits in (("top_n_grams", self.top_n_grams), ("dup_n_grams", self.dup_n_grams)):
             sizes = [size for size, _ in limits]
             if sizes != sorted(set(sizes)):
@@ -64,10 +55,6 @@ class GopherRepetition:
         segments = ("empty", "dup_para_frac", "dup_para_char_frac", "dup_line_frac", "dup_line_char_frac")
         tops = (f"top_{size}_gram" for size, _ in self.top_n_grams)
         return (*segments, *tops, *(f"duplicated_{size}_n_grams" for size, _ in self.dup_n_grams))
-
-    def versions(self) -> dict[str, str]:
-        """What decides what a word is, beside Unicode's tables."""
-        return splitter_versions(_SPLITTERS[self.variant])
 
     def judge(self, documents: Documents) -> Verdict:
         codes, values = np.full(len(documents), KEEP, np.int16), np.full(len(documents), np.nan)
@@ -88,7 +75,7 @@ class GopherRepetition:
     def _judge_grams(self, documents: Documents, codes: Codes, values: Values) -> None:
         from gristmill.curate.rules.repetition_kernels import judge_grams
 
-        split = words(documents, _SPLITTERS[self.variant])
+        split = words(documents, self.splitter)
         first = self.reasons.index("dup_line_char_frac") + 1
         columns = split.offsets, split.starts, split.ends, split.hashes, split.chars
         tops, copies = _columns(self.top_n_grams), _columns(self.dup_n_grams)

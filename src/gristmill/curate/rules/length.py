@@ -41,18 +41,13 @@ class Length:
     def judge(self, documents: Documents) -> Verdict:
         limits: list[Limit] = []
         figures: list[Values] = []
-        for measure in self._asked():
-            least, most = self._bounds(measure)
+        for measure in _MEASURES:
+            least, most = getattr(self, f"min_{measure}"), getattr(self, f"max_{measure}")
+            if measure != "chars" and (least, most) == (0, None):
+                continue  # words and lines are measured where they are bounded, characters always
             limits += Limit(f"too_few_{measure}", least=least), Limit(f"too_many_{measure}", most=most)
             figures += [_sizes(documents, measure)] * 2
         return first_broken(limits, figures)
-
-    def _asked(self) -> list[str]:
-        """What to measure: characters always, words and lines where they are bounded."""
-        return [measure for measure in _MEASURES if measure == "chars" or self._bounds(measure) != (0, None)]
-
-    def _bounds(self, measure: str) -> tuple[int, int | None]:
-        return getattr(self, f"min_{measure}"), getattr(self, f"max_{measure}")
 
 
 def _sizes(documents: Documents, measure: str) -> Values:
