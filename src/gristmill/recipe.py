@@ -184,7 +184,10 @@ class Recipe:
             raise ConfigError(f"dedup names a rule twice: {', '.join(kinds)}.")
         if self.mix:
             self._check_mix(names, self.mix.weights)
-        self._check_columns()
+        for rule in self.filters:  # what one reads of a document beside its text must be carried by some source
+            column = getattr(rule, "field", None)
+            if isinstance(column, str) and column not in ("id", "path", "source", *self.fields):
+                raise ConfigError(f"filter {rule.name}: no source carries the field {column!r}: add it to its fields.")
 
     def _check_mix(self, names: Sequence[str], weights: Mapping[str, float]) -> None:
         """Every weight is a source's, and every source has one."""
@@ -194,13 +197,6 @@ class Recipe:
         for name in names:
             if name not in weights:
                 raise ConfigError(f"The mix says nothing of source {name!r}: give it a weight, 0 to leave it out.")
-
-    def _check_columns(self) -> None:
-        """What a rule reads of a document beside its text must be carried by some source."""
-        for rule in self.filters:
-            column = getattr(rule, "field", None)
-            if isinstance(column, str) and column not in ("id", "path", "source", *self.fields):
-                raise ConfigError(f"filter {rule.name}: no source carries the field {column!r}: add it to its fields.")
 
     @property
     def fields(self) -> tuple[str, ...]:

@@ -49,7 +49,9 @@ def fast_load_iterable_dataset(
     """
     path, split = as_text("path", os.fspath(path) if isinstance(path, os.PathLike) else path), _one_split(split)
     force_reindex = as_flag("force_reindex", force_reindex)
-    _refuse_unmapped(load_dataset_kwargs)
+    for option in ("streaming", "keep_in_memory"):
+        if load_dataset_kwargs.get(option):
+            raise ConfigError(f"{option}= cannot be: the rows are memory-mapped from files. Leave it out.")
     files = _spelt_out(data_files)
     arguments: dict[str, object] = {"path": path, "name": name, "split": split, "revision": revision}
     arguments |= {"data_files": files, **load_dataset_kwargs}
@@ -81,12 +83,6 @@ class ArrowIndex:
         return next(filter(None, (file.difference() for file in self.files)), "")
 
 
-def _refuse_unmapped(options: Mapping[str, object]) -> None:
-    for option in ("streaming", "keep_in_memory"):
-        if options.get(option):
-            raise ConfigError(f"{option}= cannot be: the rows are memory-mapped from files. Leave it out.")
-
-
 def _spelt_out(data_files: DataFiles | None) -> Spelt | Mapping[str, Spelt]:
     """`~` and braces, which `datasets` does not know, as lists; what has none stays as it is."""
     if isinstance(data_files, Mapping):
@@ -116,7 +112,9 @@ def _source_files(
 ) -> list[tuple[str, int, int]]:
     """(path, bytes, time of change) of the local files behind a request; empty where all come from elsewhere."""
     folders = [str(folder) for folder in given if folder and os.path.isdir(str(folder))]
-    found, own = _local_files(folders, _patterns(data_files)), os.path.abspath(index_dir)
+    splits = data_files.values() if isinstance(data_files, Mapping) else [data_files]
+    patterns = [name for names in splits for name in ([names] if isinstance(names, str) else names or ())]
+    found, own = _local_files(folders, patterns), os.path.abspath(index_dir)
     files = (file for file in sorted(found) if os.path.isfile(file) and os.path.dirname(os.path.abspath(file)) != own)
     return [(file, stat.st_size, stat.st_mtime_ns) for file in files if (stat := os.stat(file))]
 
@@ -127,11 +125,6 @@ def _local_files(folders: Sequence[str], patterns: Sequence[str]) -> set[str]:
     found = {file for pattern in (*patterns, *inside) for file in glob.iglob(pattern, recursive=True)}
     found |= {os.path.join(top, file) for folder in folders for top, _, files in os.walk(folder) for file in files}
     return found
-
-
-def _patterns(data_files: Spelt | Mapping[str, Spelt]) -> list[str]:
-    splits = data_files.values() if isinstance(data_files, Mapping) else [data_files]
-    return [name for names in splits for name in ([names] if isinstance(names, str) else names or ())]
 
 
 def _read_index(path: str, place: Path, sources: str) -> ArrowIndex | None:

@@ -61,7 +61,8 @@ class GristmillDataModule(LightningDataModule):
 
     def setup(self, stage: str) -> None:
         """Open the loaders, once the process group exists from which ranks are taken."""
-        ranks = self._ranks()
+        split = getattr(getattr(self.trainer, "strategy", None), "distributed_sampler_kwargs", None)
+        ranks = (split["rank"], split["num_replicas"]) if split else data_parallel_rank()
         if stage == "fit":
             place = self.state_dict() if self.trainer and self.trainer.global_step else {}
             self._train = TrainLoader(PassLoader(self.plan, *ranks, **self._options), self.trainer)
@@ -69,10 +70,6 @@ class GristmillDataModule(LightningDataModule):
                 self._train.load_state_dict(place)
         if self.val_plan is not None:
             self._val = ValLoader(TorchLoader(self.val_plan, *ranks, **self._options))
-
-    def _ranks(self) -> tuple[int, int]:
-        split = getattr(getattr(self.trainer, "strategy", None), "distributed_sampler_kwargs", None)
-        return (split["rank"], split["num_replicas"]) if split else data_parallel_rank()
 
     def train_dataloader(self) -> TrainLoader:
         """The loader of this rank; its `stats` tell how long the Trainer waited for data."""

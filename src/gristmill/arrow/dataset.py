@@ -123,7 +123,9 @@ class ArrowIterableDataset:
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         """The class; isinstance asks for it, and by then torch must know it."""
-        _introduce_to_torch()
+        base = getattr(sys.modules.get("torch.utils.data"), "IterableDataset", None)
+        if base is not None:
+            base.register(type(self))
         return type(self)
 
     def _changed(self, **attributes: object) -> ArrowIterableDataset:
@@ -219,12 +221,10 @@ class ArrowIterableDataset:
             rows = _rows(MappedFile(self._files[pieces[number].file]), pieces[number], first, self._format)
             for row in range(first, pieces[number].length, together):
                 made = [value for _, value in zip(range(together), rows, strict=False)]
-                yield number, row, row + len(made), self._through_steps(made)
-
-    def _through_steps(self, rows: list[Row]) -> list[Row]:
-        for step in self._steps:
-            rows = step(rows)
-        return rows
+                end = row + len(made)
+                for step in self._steps:
+                    made = step(made)
+                yield number, row, end, made
 
     def state_dict(self) -> ArrowState:
         """The position after the last row given."""
@@ -271,9 +271,3 @@ def _workers() -> list[int]:
 
 def _worker_words(workers: list[int] | None) -> str:
     return "{1} of {0}".format(*workers or [1, 0])
-
-
-def _introduce_to_torch() -> None:
-    base = getattr(sys.modules.get("torch.utils.data"), "IterableDataset", None)
-    if base is not None:
-        base.register(ArrowIterableDataset)

@@ -127,7 +127,8 @@ def fits(value: object, kind: object) -> bool:
     """Whether a value is of a kind; kinds that are not plain (classes of ours) are left to those who make them."""
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
     if origin is Annotated:
-        return _fits_marked(value, parts[0], parts[1:])
+        within = [mark for mark in parts[1:] if isinstance(mark, Within)]
+        return OWN in parts or (_is_plain(value, parts[0]) and all(mark.holds(value) for mark in within))
     if origin in (typing.Union, types.UnionType):
         return any(fits(value, part) for part in parts)
     if origin is Literal:
@@ -136,13 +137,8 @@ def fits(value: object, kind: object) -> bool:
         return isinstance(value, Mapping) and all(fits(k, parts[0]) and fits(v, parts[1]) for k, v in value.items())
     if isinstance(origin, type) and issubclass(origin, Sequence):
         return _fits_list(value, parts)
-    return kind not in _PLAIN or (_is_plain(value, kind) and not _is_wide(value))
-
-
-def _fits_marked(value: object, kind: object, marks: Sequence[object]) -> bool:
-    if OWN in marks:
-        return True
-    return _is_plain(value, kind) and all(mark.holds(value) for mark in marks if isinstance(mark, Within))
+    wide = isinstance(value, int) and not -(2**63) <= value < 2**63  # it needs more than 64 bits
+    return kind not in _PLAIN or (_is_plain(value, kind) and not wide)
 
 
 def _fits_list(value: object, kinds: Sequence[object]) -> bool:
@@ -160,11 +156,6 @@ def _is_plain(value: object, kind: object) -> bool:
     if isinstance(value, float) and not math.isfinite(value):
         return False
     return isinstance(value, _PLAIN[kind])
-
-
-def _is_wide(value: object) -> bool:
-    """Whether a whole number needs more than 64 bits."""
-    return isinstance(value, int) and not -(2**63) <= value < 2**63
 
 
 def spelt(kind: object) -> str:

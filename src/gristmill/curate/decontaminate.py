@@ -149,7 +149,10 @@ def build_index(items: Iterable[Item], options: DecontaminateOptions, folder: st
     runs = make_runs(texts.data, texts.offsets, make_folds(), options.ngram, options.min_words, lengths)
     if not lengths.any():
         raise ConfigError(f"No item of the evaluations has {options.min_words} words: lower decontaminate's min_words.")
-    _save(_index(runs, lengths, names, owners, texts), Path(folder))
+    index = _index(runs, lengths, names, owners, texts)
+    for name, path in index_files(Path(folder)).items():
+        with place_at(path).writing() as file:
+            np.save(file, getattr(index, name))
     searchable = set(owners[lengths > 0].tolist())
     return [name for i, name in enumerate(names) if i not in searchable]
 
@@ -196,12 +199,6 @@ def _filter(hashes: Hashes) -> Hashes:
 def index_files(folder: Path) -> dict[str, Path]:
     """The files of an index, by the fields that they hold."""
     return {field.name: folder / f"{field.name}.npy" for field in fields(RunIndex)}
-
-
-def _save(index: RunIndex, folder: Path) -> None:
-    for name, path in index_files(folder).items():
-        with place_at(path).writing() as file:
-            np.save(file, getattr(index, name))
 
 
 @lru_cache(maxsize=1)

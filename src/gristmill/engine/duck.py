@@ -27,7 +27,8 @@ class Duck:
         with disk_errors(out):
             try:
                 self._copy_in_memory(sql, tables, temporary)
-                _sync(temporary)
+                with open(temporary, "rb") as file:
+                    os.fsync(file.fileno())
                 os.replace(temporary, out)
                 sync_directory(out.parent)
             except duckdb.OutOfMemoryException as error:
@@ -81,8 +82,3 @@ class Duck:
         if self._opened is not None:
             self._opened.close()
             self._opened = None
-
-
-def _sync(path: Path) -> None:
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())

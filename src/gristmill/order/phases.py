@@ -188,7 +188,8 @@ def resolve(
         if to_step is not None and to_step <= setting.from_step:
             raise ConfigError(f"A phase begins at step {setting.from_step}, but the plan ends at {to_step}.")
         lanes = tuple(_lane(k, source, setting, segments) for k, source in enumerate(sources))
-        mix = _mix(sources, setting, lanes, seed, options)
+        weights = _weights(sources, setting, lanes, options)
+        mix = Mix(weights, block_size(weights, options.block), derive_key(seed, "mix", setting.from_step))
         segments.append(
             Segment(setting.from_step, to_step, setting.batch_size, setting.seq_len, setting.unit, mix, lanes)
         )
@@ -206,7 +207,8 @@ def _lane(k: int, source: Source, setting: Setting, before: list[Segment]) -> La
     if setting.restart and (order != old.order):
         moved = old.order.samples if index else 0
     elif setting.seq_len != last.seq_len:
-        moved = _next_block(index, old.order)
+        size = UNITS_PER_BLOCK * old.order.parts  # on to where a block of units begins, or to the epoch's end
+        moved = min(-(-index // size) * size, old.order.samples)
     else:
         return Lane(order, shards, epoch, index)
     unread = (moved - index) * last.seq_len
@@ -214,27 +216,14 @@ def _lane(k: int, source: Source, setting: Setting, before: list[Segment]) -> La
     return Lane(order, shards, epoch, units * order.parts, unread)
 
 
-def _next_block(index: int, order: EpochOrder) -> int:
-    """The first place at or after `index` where a block of units begins, or the epoch's end."""
-    size = UNITS_PER_BLOCK * order.parts
-    return min(-(-index // size) * size, order.samples)
-
-
-def _mix(
-    sources: tuple[Source, ...], setting: Setting, lanes: tuple[Lane, ...], seed: int, options: PlanOptions
-) -> Mix:
-    where = f"the phase at step {setting.from_step}" if setting.from_step else "the plan"
-    weights = _weights(sources, setting, lanes, options, where)
-    return Mix(weights, block_size(weights, options.block), derive_key(seed, "mix", setting.from_step))
-
-
 def _weights(
-    sources: tuple[Source, ...], setting: Setting, lanes: tuple[Lane, ...], options: PlanOptions, where: str
+    sources: tuple[Source, ...], setting: Setting, lanes: tuple[Lane, ...], options: PlanOptions
 ) -> tuple[Fraction, ...]:
     """Shares of the samples: as given, converted from tokens or documents, or by size where none were given."""
     if setting.weights is None:
         total = sum(lane.order.samples for lane in lanes)
         return tuple(Fraction(lane.order.samples, total) for lane in lanes)
+    where = f"the phase at step {setting.from_step}" if setting.from_step else "the plan"
     asked = exact_weights(setting.weights, tuple(source.name for source in sources), where)
     if options.weights_in == "samples":
         return asked

@@ -9,6 +9,7 @@ plan.find("doc-id")     # the steps in which a document is seen
 from __future__ import annotations
 
 import bisect
+import dataclasses
 import functools
 from collections.abc import Mapping
 from typing import cast
@@ -75,7 +76,7 @@ class Plan:
         segments = resolve(self.sources, wanted, seed, steps, options)
         check_all_weighed(self.sources, wanted)
         self.total_steps = steps if steps is not None else _one_pass(segments, options)
-        self.segments = _ended(segments, self.total_steps)
+        self.segments = (*segments[:-1], dataclasses.replace(segments[-1], to_step=self.total_steps))
         self.skips = Skips(options.skip)
         self.exclusions = resolve_exclusions(options.exclude, self.sources)
         self._starts = [segment.from_step for segment in self.segments]
@@ -274,7 +275,7 @@ class Plan:
         _check_pins(pins, sources)
         pinned = {name: pin["shards"] for name, pin in pins.items() if pin["shards"] < sources[name].num_shards}
         if pinned and options.shards is None:
-            options = PlanOptions(**{**vars(options), "shards": pinned})
+            options = dataclasses.replace(options, shards=pinned)
         return cls(
             {name: sources[name] for name in pins},
             values.get("weights"),
@@ -321,11 +322,6 @@ def _one_pass(segments: tuple[Segment, ...], options: PlanOptions) -> int | None
             "lower batch_size, give steps= to repeat it, or drop_last=False."
         )
     return last.from_step + batches
-
-
-def _ended(segments: tuple[Segment, ...], total: int | None) -> tuple[Segment, ...]:
-    last = segments[-1]
-    return (*segments[:-1], Segment(**{**vars(last), "to_step": total}))
 
 
 def _check_ends(plan: Plan) -> None:

@@ -62,7 +62,10 @@ def read_plan(text: str) -> PlanValues:
     check_there(values, _NEEDED, "The plan")
     check_there(values["sources"], (), "The plan's sources")
     for name, pin in values["sources"].items():
-        _check_pin(pin, f"The plan's source {name!r}")
+        where = f"The plan's source {name!r}"
+        check_keys(check_there(pin, (), where), set(_PIN_KINDS), where)
+        check_there(pin, ("path", "shards", "tokens", "fingerprint"), where)
+        check_kinds(pin, _PIN_KINDS, where)
     check_kinds(values, _KINDS, "The plan")
     if "sum" in values and values["sum"] != _sum(values):
         raise ConfigError(
@@ -70,13 +73,6 @@ def read_plan(text: str) -> PlanValues:
             'it again; if you changed it on purpose, take its key "sum" out. (Paths may be changed freely.)'
         )
     return cast(PlanValues, values)
-
-
-def _check_pin(given: object, where: str) -> None:
-    pin = check_there(given, (), where)
-    check_keys(pin, set(_PIN_KINDS), where)
-    check_there(pin, ("path", "shards", "tokens", "fingerprint"), where)
-    check_kinds(pin, _PIN_KINDS, where)
 
 
 def _sum(values: Values) -> str:

@@ -134,16 +134,13 @@ class Pipeline:
         for rule in self.recipe.dedup:
             match rule:
                 case Exact():
-                    self._exact()
+                    tables = {"documents": [self._documents()], **dropped_table(self._gone())}
+                    query = Query("exact", equal_documents(bool(self._gone())), tables)
+                    self.drops.append(Drops(rule.name, "duplicate", self.work.ask(query, "finding equal documents")))
                 case Lines():
                     self._lines(rule)
                 case Near():
                     self._near(rule)
-
-    def _exact(self) -> None:
-        tables = {"documents": [self._documents()], **dropped_table(self._gone())}
-        query = Query("exact", equal_documents(bool(self._gone())), tables)
-        self.drops.append(Drops(Exact.name, "duplicate", self.work.ask(query, "finding equal documents")))
 
     def _near(self, rule: Near) -> None:
         priorities = {source.name: source.priority for source in self.recipe.sources}

@@ -25,12 +25,7 @@ def check_ready(recipe: Recipe, save_index: str | None) -> None:
     near = [rule for rule in recipe.dedup if isinstance(rule, Near)]
     for dedup in near:
         open_index(dedup)
-    if save_index:
-        _check_new_index(Path(save_index), bool(near))
-
-
-def _check_new_index(folder: Path, is_near: bool) -> None:
-    if not is_near:
+    if save_index and not near:
         raise ConfigError("save_index needs near dedup: its signatures are the index.", arguments="save_index")
-    if (folder / INDEX).exists() and read_claim(folder) is None:
-        raise ConfigError(f"{folder} holds an index already: choose a new folder.")
+    if save_index and (Path(save_index) / INDEX).exists() and read_claim(Path(save_index)) is None:
+        raise ConfigError(f"{Path(save_index)} holds an index already: choose a new folder.")

@@ -75,15 +75,11 @@ def _fill(shard: _Filling, file: Path, rows: Ints, lengths: Ints, limit: int) ->
             yield shard.split, shard.number, shard.ranges
             shard.number, shard.tokens, shard.ranges = shard.number + 1, 0, []
         if first < stop:
-            _extend(shard.ranges, Range(file, int(rows[first]), int(rows[stop - 1]) + 1))
+            # One range with the last where both lie in one file: rows between them are of the other split.
+            joins = shard.ranges and shard.ranges[-1].file == file
+            begin = shard.ranges.pop().first if joins else int(rows[first])
+            shard.ranges.append(Range(file, begin, int(rows[stop - 1]) + 1))
             shard.tokens += int(lengths[first:stop].sum())
-
-
-def _extend(ranges: list[Range], new: Range) -> None:
-    """Add rows, as one range with the last where both lie in one file: rows between them are of the other split."""
-    if ranges and ranges[-1].file == new.file:
-        new = Range(new.file, ranges.pop().first, new.stop)
-    ranges.append(new)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,8 +153,10 @@ class ShardJob:
         """Tokens end to end, lengths and rows of the shard's documents, some at a time."""
         for table in self._tables():
             tokens = gather(self.tokens, table, np.dtype(self.dtype))
-            _end_cut_documents(tokens, table, self.eos)
-            yield tokens, table.column("length").to_numpy(), self._named(table)
+            lengths = table.column("length").to_numpy()
+            if "cut" in table.column_names:  # a document goes on in the other split: EOS over its last token here
+                tokens[(np.cumsum(lengths) - 1)[table.column("cut").to_numpy()]] = self.eos
+            yield tokens, lengths, self._named(table)
 
     def _named(self, table: pa.Table) -> pa.Table:
         """What the documents' table says of these documents, carried fields by their own names."""
@@ -201,9 +199,3 @@ def gather(folder: Path, table: pa.Table, dtype: np.dtype[Any]) -> npt.NDArray[A
             row, size = heads[head], sizes[head]
             out[place[row] : place[row] + size] = tokens[start[row] : start[row] + size]
     return out
-
-
-def _end_cut_documents(tokens: npt.NDArray[Any], table: pa.Table, eos: int) -> None:
-    """Put the EOS over the last token of each document that goes on in the other split."""
-    if "cut" in table.column_names:
-        tokens[(np.cumsum(table.column("length").to_numpy()) - 1)[table.column("cut").to_numpy()]] = eos

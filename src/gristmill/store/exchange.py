@@ -69,7 +69,9 @@ def join(paths: Sequence[PathLike], out: PathLike, *, overwrite: bool = False) -
         refuse_inside(part.root, root)
     manifest = _joined(parts, Path(place_at(root).real()))
     with StoreFolder(root, "join").making(overwrite) as making:
-        _copy_tokenizer(parts, root)
+        kept = [part.root / TOKENIZER for part in parts if place_at(part.root / TOKENIZER).exists()]
+        if kept:
+            place_at(root / TOKENIZER).write(place_at(kept[0]).read())
         making.finish(manifest)
     return manifest
 
@@ -125,9 +127,3 @@ def _versions(parts: list[dict[str, str]]) -> dict[str, str]:
     """Every version that shaped some of the bytes."""
     names = dict.fromkeys(name for part in parts for name in part)
     return {name: ", ".join(dict.fromkeys(part[name] for part in parts if name in part)) for name in names}
-
-
-def _copy_tokenizer(parts: list[_Joined], out: Path) -> None:
-    found = [part.root / TOKENIZER for part in parts if place_at(part.root / TOKENIZER).exists()]
-    if found:
-        place_at(out / TOKENIZER).write(place_at(found[0]).read())

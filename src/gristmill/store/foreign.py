@@ -94,17 +94,12 @@ def _marked(store: Store, eos: int, boundaries: str) -> _Marked:
     if boundaries == "auto" and path.suffix == ".npy" and not store.files.header[0] and place_at(sidecar).exists():
         return _by_sidecar(sidecar, path, store.num_tokens)
     if boundaries == "auto" and store.facts.boundary == "idx":
-        lengths = _indexed_lengths(store, path)
+        lengths = store.document_lengths(0)
+        if (lengths < 0).any() or lengths.sum() != store.num_tokens:
+            raise StoreError(f'{path.with_suffix(".idx")} does not describe {path.name}: import with boundaries="eos".')
     else:
         lengths = scanned_lengths(store.shard_tokens(0), eos, store.facts.boundary == "bos")
     return _Marked(offsets(lengths), _names(path, [f"{path.stem}:{row}" for row in range(len(lengths))]))
-
-
-def _indexed_lengths(store: Store, path: Address) -> Ints:
-    lengths = store.document_lengths(0)
-    if (lengths < 0).any() or lengths.sum() != store.num_tokens:
-        raise StoreError(f'{path.with_suffix(".idx")} does not describe {path.name}: import with boundaries="eos".')
-    return lengths
 
 
 def _names(path: Address, ids: list[str], origins: list[str] | None = None) -> pa.Table:

@@ -111,7 +111,8 @@ def read_idx_header(data: bytes, name: str) -> IdxHeader:
 def write_idx(file: IO[bytes], lengths: npt.NDArray[np.int64], dtype: str) -> None:
     """A Megatron `.idx` for documents of `lengths` tokens; one over 2^31 - 1 tokens becomes several sequences."""
     pieces = np.maximum(-(-lengths // MAX_SEQUENCE), 1)
-    sequences = lengths if (pieces == 1).all() else _split_lengths(lengths, pieces)
+    sequences = np.full(int(pieces.sum()), MAX_SEQUENCE, dtype=np.int64)
+    sequences[np.cumsum(pieces) - 1] = lengths - (pieces - 1) * MAX_SEQUENCE
     itemsize = np.dtype(dtype).itemsize
     marks = np.concatenate([[0], np.cumsum(pieces)]).astype("<i8")
     head = (1).to_bytes(8, "little") + bytes([IDX_CODES[dtype]])
@@ -119,13 +120,6 @@ def write_idx(file: IO[bytes], lengths: npt.NDArray[np.int64], dtype: str) -> No
     file.write(sequences.astype("<i4").tobytes())
     file.write(((np.cumsum(sequences) - sequences) * itemsize).astype("<i8").tobytes())
     file.write(marks.tobytes())
-
-
-def _split_lengths(lengths: npt.NDArray[np.int64], pieces: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    out = np.full(int(pieces.sum()), MAX_SEQUENCE, dtype=np.int64)
-    ends = np.cumsum(pieces) - 1
-    out[ends] = lengths - (pieces - 1) * MAX_SEQUENCE
-    return out
 
 
 def block_sums(data: Sequence[int] | npt.NDArray[np.generic], block: int = SUM_BLOCK) -> npt.NDArray[np.uint64]:

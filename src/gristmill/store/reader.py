@@ -144,12 +144,10 @@ class Store:
     def fingerprint_of(self, shards: int) -> str:
         """The fingerprint of the first `shards` shards."""
         if shards not in self._fingerprints:
-            self._fingerprints[shards] = self._fingerprint(shards)
+            sums = [checksum.decode() for checksum in self._checksums[:shards].tolist()]
+            named = [self.dtype.itemsize, [self.files.tokens[:shards].tolist(), sums]]
+            self._fingerprints[shards] = fingerprint(named)
         return self._fingerprints[shards]
-
-    def _fingerprint(self, shards: int) -> str:
-        sums = [checksum.decode() for checksum in self._checksums[:shards].tolist()]
-        return fingerprint([self.dtype.itemsize, [self.files.tokens[:shards].tolist(), sums]])
 
     @functools.cached_property
     def _checksums(self) -> npt.NDArray[np.bytes_]:
@@ -210,7 +208,9 @@ class Store:
         if not wanted:
             return np.empty(0, self.dtype)
         if self.files.compressed[shard]:
-            return self._decompressed(shard, wanted)
+            out = np.empty(len(wanted), self.dtype)
+            self._frames.read(shard, wanted.start, wanted.stop, out)
+            return out
         path, header, itemsize = self.files.path(shard), int(self.files.header[shard]), self.dtype.itemsize
         first, end, place = header + wanted.start * itemsize, header + wanted.stop * itemsize, place_at(path)
         with _readable(path):
@@ -218,11 +218,6 @@ class Store:
             if len(data) < len(wanted) * itemsize:
                 raise OSError("it was cut off")
         return data.view(self.dtype)
-
-    def _decompressed(self, shard: int, wanted: range) -> npt.NDArray[np.generic]:
-        out = np.empty(len(wanted), self.dtype)
-        self._frames.read(shard, wanted.start, wanted.stop, out)
-        return out
 
     @functools.cached_property
     def _frames(self) -> Frames:

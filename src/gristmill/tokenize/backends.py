@@ -125,12 +125,8 @@ def _cuts_like_gigatoken(steps: list[Json]) -> bool:
     if not splits:
         return bool(last.get("use_regex", True))
     plain = not last.get("use_regex", True) and not last.get("add_prefix_space", True)
-    return plain and all(_keeps_everything(step) for step in splits)
-
-
-def _keeps_everything(step: Json) -> bool:
-    kept = (("Isolated", False), ("Removed", True))
-    return step["type"] == "Split" and (step.get("behavior"), step.get("invert", False)) in kept
+    kinds = {(step["type"], step.get("behavior"), step.get("invert", False)) for step in splits}
+    return plain and kinds <= {("Split", "Isolated", False), ("Split", "Removed", True)}  # which keep everything
 
 
 def _unsupported_added_token(content: Json) -> str | None:

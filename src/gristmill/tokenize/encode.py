@@ -21,7 +21,9 @@ def encode_batch(batch: pa.RecordBatch, tokenizer: Tokenizer) -> pa.RecordBatch:
     if column < 0:
         raise ConfigError(f"The batch has no column 'text'{did_you_mean('text', batch.schema.names)}.")
     ids, offsets = append_eos(*tokenizer.encode_batch(batch.column(column)), tokenizer.eos)
-    return _with_tokens(batch, column, ids, offsets)
+    columns, names = list(batch.columns), list(batch.schema.names)
+    columns[column], names[column] = pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(ids)), "tokens"
+    return pa.RecordBatch.from_arrays(columns, names=names)
 
 
 def append_eos(ids: Ids, offsets: Ints, eos: int) -> tuple[Ids, Ints]:
@@ -31,9 +33,3 @@ def append_eos(ids: Ids, offsets: Ints, eos: int) -> tuple[Ids, Ints]:
     moved = offsets.copy()
     moved[1:] += np.cumsum(filled)
     return np.insert(ids, ends, eos), moved
-
-
-def _with_tokens(batch: pa.RecordBatch, column: int, ids: Ids, offsets: Ints) -> pa.RecordBatch:
-    columns, names = list(batch.columns), list(batch.schema.names)
-    columns[column], names[column] = pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(ids)), "tokens"
-    return pa.RecordBatch.from_arrays(columns, names=names)

@@ -100,14 +100,9 @@ def _locate(docs: Ints, sets_of: Callable[[int], Sets]) -> tuple[Ints, Ints, lis
     """Addresses and sizes of the sets of `docs`; they hold while the returned sets are held."""
     addresses, sizes = np.empty_like(docs), np.empty_like(docs)
     held = []
-    for unit, rows in _by_unit(docs):
+    order = np.argsort(docs, kind="stable")
+    units, begins = np.unique(docs[order] >> 32, return_index=True)
+    for unit, rows in zip(units.tolist(), np.split(order, begins[1:]), strict=True):
         held.append(sets_of(unit))
         addresses[rows], sizes[rows] = held[-1].locate(docs[rows])
     return addresses, sizes, held
-
-
-def _by_unit(docs: Ints) -> Iterator[tuple[int, Ints]]:
-    """The rows of each unit."""
-    order = np.argsort(docs, kind="stable")
-    units, begins = np.unique(docs[order] >> 32, return_index=True)
-    yield from zip(units.tolist(), np.split(order, begins[1:]), strict=True)

@@ -53,17 +53,13 @@ def load() -> Model:
     automaton = (_int32(raw.tk_nextmove), _int32(raw.tk_row) << 8, _int32(raw.tk_output))
     # Half-precision logarithms between -16 and -2 are multiples of 1/512: 16-bit integers hold them exactly.
     table = np.ascontiguousarray(raw.nb_ptc.astype(np.float32) * 512, np.int16)
-    return Model(languages, automaton, (table, raw.nb_pc.astype(np.float32), _logarithms(), labels))
+    # log(1 + n) for each count that a sample can have, in the table's unit; rounded, since C libraries differ.
+    logs = np.round(np.log1p(np.arange(2 * MAX_SAMPLE)) * (1 << 16)) / (1 << 16) / 512
+    return Model(languages, automaton, (table, raw.nb_pc.astype(np.float32), logs.astype(np.float32), labels))
 
 
 def _int32(values: Any) -> npt.NDArray[np.int32]:
     return np.ascontiguousarray(np.asarray(values), np.int32)
-
-
-def _logarithms() -> npt.NDArray[np.float32]:
-    """log(1 + n) for each count that a sample can have, in the table's unit; rounded, since C libraries differ."""
-    counts = np.arange(2 * MAX_SAMPLE)
-    return (np.round(np.log1p(counts) * (1 << 16)) / (1 << 16) / 512).astype(np.float32)
 
 
 def identify(data: Bytes, offsets: Ints, limit: int) -> tuple[Labels, Scores]:

@@ -68,7 +68,10 @@ class Profanity:
         ratios = matches.listed / np.maximum(matches.characters, 1)
         dropped = ratios > self.max_ratio if self.variant == "gristmill" else self._unlucky(documents, matches)
         codes = np.where(dropped, 0, KEEP).astype(np.int16)
-        return Verdict(("profanity",), codes, ratios, _found(documents, matches, dropped))
+        # The first listed word of each dropped document, as it stands there.
+        spans = {row: slice(matches.begins[row], matches.ends[row]) for row in np.flatnonzero(dropped).tolist()}
+        found = {row: documents.data[span].tobytes().decode() for row, span in spans.items()}
+        return Verdict(("profanity",), codes, ratios, found)
 
     def _unlucky(self, documents: Documents, matches: Matches) -> Mask:
         """Documents with a listed word that are not among the `keep_fraction`."""
@@ -77,12 +80,6 @@ class Profanity:
             for row in np.flatnonzero(hit).tolist():
                 hit[row] = hash64(documents.text(row)) >= self.keep_fraction * 2.0**64
         return hit
-
-
-def _found(documents: Documents, matches: Matches, dropped: Mask) -> dict[int, str]:
-    """The first listed word of each dropped document, as it stands there."""
-    rows = np.flatnonzero(dropped).tolist()
-    return {row: documents.data[matches.begins[row] : matches.ends[row]].tobytes().decode() for row in rows}
 
 
 @functools.cache
