@@ -33,7 +33,7 @@ from gristmill.core.progress import Quiet
 from gristmill.curate.dedup.exact import equal_documents
 from gristmill.curate.dedup.near import Near
 from gristmill.curate.documents import Documents
-from gristmill.curate.rows import text_digests
+from gristmill.curate.ledger import text_digests
 from gristmill.engine.local import LocalEngine
 from gristmill.stages.near import NearSearch, SignJob
 from gristmill.stages.relation import Relation

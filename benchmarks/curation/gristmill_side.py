@@ -17,12 +17,10 @@ from curation.serve import read_texts, serve
 from gristmill.curate.chain import Curation
 from gristmill.curate.dedup.near import Near, sign
 from gristmill.curate.documents import Documents
-from gristmill.curate.ledger import Ledger
-from gristmill.curate.rows import start_documents
+from gristmill.curate.ledger import Ledger, start_documents
 from gristmill.curate.rules import make_rule
 from gristmill.sources.batches import BATCH_BYTES
-from gristmill.tokenize.encode import encode_batch
-from gristmill.tokenize.tokenizer import load_tokenizer
+from gristmill.tokenize.tokenizer import encode_batch, load_tokenizer
 
 # Long enough to load every kernel and model, too short to teach a table much.
 _SPARK = "The quick brown fox jumps over the lazy dog, and that is all there is to be said of it.\n" * 3

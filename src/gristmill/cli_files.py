@@ -9,8 +9,9 @@ from gristmill.cli_options import answer, progress_bar
 from gristmill.core.errors import ConfigError
 from gristmill.figures.store import store_figures
 from gristmill.indexing import index, index_documents
-from gristmill.show.exchange import show_exchange, show_files
+from gristmill.show.exchange import show_exchange
 from gristmill.show.store import show_store
+from gristmill.show.terminal import line
 from gristmill.store.exchange import join
 from gristmill.store.export import export_store
 from gristmill.store.opening import open_store
@@ -27,7 +28,7 @@ def run_index(chosen: argparse.Namespace) -> None:
         else:
             raise ConfigError("index needs --seq-len (a pack index) or --eos (the documents of bare token files).")
     names = [str(path) for path in made]
-    answer(chosen, {"files": names, **bar.figures}, lambda: show_files(names))
+    answer(chosen, {"files": names, **bar.figures}, lambda: line("\n".join(names)))
 
 
 def run_join(chosen: argparse.Namespace) -> None:

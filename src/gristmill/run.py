@@ -33,9 +33,8 @@ from gristmill.sources.base import InputFile, expand
 from gristmill.sources.units import Unit, cut_units
 from gristmill.stages.evaluations import curation_of
 from gristmill.stages.folders import SPILL, WORK, RunFolders
-from gristmill.stages.forecast import RunForecast, forecast
+from gristmill.stages.forecast import RunForecast, forecast, preview
 from gristmill.stages.pipeline import Pipeline
-from gristmill.stages.preview import preview
 from gristmill.stages.readiness import check_ready
 from gristmill.stages.sampling import sample_sources
 from gristmill.stages.warming import warm

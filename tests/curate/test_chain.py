@@ -11,8 +11,7 @@ import pytest
 
 from gristmill.curate.chain import Curation
 from gristmill.curate.clean import CleanOptions
-from gristmill.curate.ledger import Ledger, dropped_schema
-from gristmill.curate.rows import Passed
+from gristmill.curate.ledger import Ledger, Passed, dropped_schema
 from gristmill.curate.rules import make_rule
 
 PROSE = "The miller opened the sluice, and the wheel began to turn. "

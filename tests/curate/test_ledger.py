@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
+import struct
 from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 import pytest
+import xxhash
+from hypothesis import given
+from hypothesis import strategies as st
 
+from gristmill.core.hashing import hash64
 from gristmill.curate.base import KEEP, Verdict
 from gristmill.curate.documents import Documents
-from gristmill.curate.ledger import READ, Ledger, dropped_schema
-from gristmill.curate.rows import start_documents
+from gristmill.curate.ledger import READ, Ledger, content_hashes, dropped_schema, passed, start_documents, text_digests
 
 
 def _documents(texts: Sequence[str]) -> Documents:
@@ -67,3 +72,57 @@ def test_a_document_that_is_edited_and_dropped_is_noted_as_it_was_before() -> No
     edited = documents.with_text(np.frombuffer(b"c", np.uint8), np.array([0, 0, 1]))
     ledger.settle("edit", documents, Verdict(("emptied",), _codes(0, KEEP), documents=edited))
     assert ledger.take_dropped()[0].column("text").to_pylist() == ["bb"]
+
+
+BATCH = pa.record_batch(
+    {"id": ["a", "b"], "text": pa.array(["one", "three"], pa.large_string()), "url": pa.array([None, "u"], pa.string())}
+)
+
+
+def test_documents_are_numbered_from_the_first_and_bear_no_mark() -> None:
+    batch = start_documents(BATCH, 1 << 32).batch
+    assert batch.column("doc").to_pylist() == [1 << 32, (1 << 32) + 1]
+    assert batch.column("edits").to_pylist() == [0, 0]
+
+
+def test_rows_carry_what_came_in_and_the_size_and_hashes_of_the_text_as_it_is_now() -> None:
+    documents = start_documents(BATCH, 0)
+    kept = passed(documents.with_text(np.frombuffer(b"onethree!", np.uint8), np.array([0, 3, 9])), Ledger()).kept
+    assert kept.column("url").to_pylist() == [None, "u"]
+    assert kept.column("bytes").to_pylist() == [3, 6]
+    assert kept.column("id_hash").to_numpy().view(np.uint64).tolist() == [hash64("a"), hash64("b")]
+    now = start_documents(
+        pa.record_batch({"id": ["a", "b"], "text": pa.array(["one", "three!"], pa.large_string())}), 0
+    )
+    assert kept.column("content_hash").to_numpy().tolist() == content_hashes(now).tolist()
+    halves = [kept.column(name).to_numpy().tolist() for name in ("hash_hi", "hash_lo")]
+    assert halves == [half.tolist() for half in text_digests(now)]
+
+
+def test_hashes_that_a_batch_already_has_are_made_anew() -> None:
+    once = passed(start_documents(BATCH, 0), Ledger()).kept
+    again = passed(start_documents(once.drop_columns(["doc", "edits"]), 0), Ledger()).kept
+    assert again.select(once.schema.names) == once
+
+
+def _documents(texts: Sequence[str]) -> Documents:
+    return Documents(pa.record_batch({"text": pa.array(texts, pa.large_string())}))
+
+
+def test_what_a_store_keeps_is_the_low_half_of_xxh3_128() -> None:
+    texts = ["", "a", "größer", "x" * 1000]
+    for text, low in zip(texts, content_hashes(_documents(texts)), strict=True):
+        assert int(low) % 2**64 == xxhash.xxh3_128_intdigest(text.encode()) % 2**64
+
+
+def test_texts_are_compared_by_a_hash_that_nobody_can_forge() -> None:
+    texts = [*("ä" * n for n in range(300)), "x" * 1000, "y" * 12_345]
+    for text, *halves in zip(texts, *text_digests(_documents(texts)), strict=True):
+        assert struct.pack("<qq", *halves) == hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
+@given(texts=st.lists(st.text(max_size=6), max_size=20), cut=st.integers(0, 20))
+def test_hash_does_not_depend_on_the_batch(texts: list[str], cut: int) -> None:
+    whole = np.stack(text_digests(_documents(texts)))
+    parts = [np.stack(text_digests(_documents(part))) for part in (texts[:cut], texts[cut:])]
+    assert np.array_equal(whole, np.concatenate(parts, axis=1))

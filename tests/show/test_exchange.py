@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gristmill.show.exchange import show_exchange, show_files, show_trained
+from gristmill.show.exchange import show_exchange, show_trained
 from gristmill.store.export import ExportReport
 from gristmill.tokenize.training import TrainingReport
 
@@ -12,11 +12,6 @@ from gristmill.tokenize.training import TrainingReport
 def test_links_come_before_copies_and_notes_before_the_time(capsys: pytest.CaptureFixture[str]) -> None:
     show_exchange(ExportReport("npy", "out", ["a.npy"], ["b.npy"], ["Say no BOS."]), "in 1.0 s")
     assert capsys.readouterr().out == "linked   a.npy\ncopied   b.npy\nSay no BOS.\nDone in 1.0 s.\n"
-
-
-def test_index_files_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    show_files(["a.idx", "b.idx"])
-    assert capsys.readouterr().out == "a.idx\nb.idx\n"
 
 
 def test_a_tokenizer_says_how_it_is_used(capsys: pytest.CaptureFixture[str]) -> None:

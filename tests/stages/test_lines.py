@@ -12,7 +12,7 @@ import pytest
 from gristmill.core.progress import Quiet
 from gristmill.curate.dedup import lines as rule
 from gristmill.curate.dedup.lines import Lines
-from gristmill.curate.rows import start_documents
+from gristmill.curate.ledger import start_documents
 from gristmill.stages.lines import LinesJob, TrimJob, find_repeated
 from gristmill.stages.relation import Drops, Relation, first_doc
 from gristmill.stages.work import Workshop, relation_of

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gristmill.curate.ledger import Ledger
-from gristmill.curate.rows import passed, start_documents
+from gristmill.curate.ledger import Ledger, passed, start_documents
 from gristmill.stages.relation import Drops, Relation
 from gristmill.stages.tokens import Encoding, TokensJob, encoded_schema, is_val, val_places
 from gristmill.tokenize.tokenizer import load_tokenizer

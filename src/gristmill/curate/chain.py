@@ -16,8 +16,7 @@ from gristmill.core.options import content
 from gristmill.curate.base import KEEP, Rule, Verdict
 from gristmill.curate.clean import CleanOptions, clean
 from gristmill.curate.documents import Documents
-from gristmill.curate.ledger import READ, Ledger, mark_edits
-from gristmill.curate.rows import Passed, passed, start_documents
+from gristmill.curate.ledger import READ, Ledger, Passed, mark_edits, passed, start_documents
 from gristmill.curate.rules import content as rule_content
 
 CLEAN, EMPTY = "clean", "empty"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gristmill.show.terminal import line
@@ -22,12 +21,6 @@ def show_exchange(report: ExportReport | ImportReport, took: str) -> None:
     for note in report.notes:
         line(note)
     line(f"Done {took}.")
-
-
-def show_files(made: Sequence[str]) -> None:
-    """The index files that are there now."""
-    for path in made:
-        line(path)
 
 
 def show_trained(path: str, report: TrainingReport, took: str) -> None:

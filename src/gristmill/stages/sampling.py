@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from gristmill.curate.documents import Documents
-from gristmill.curate.rows import start_documents
+from gristmill.curate.ledger import start_documents
 from gristmill.recipe import Recipe
 from gristmill.sources.base import Format, Mishaps
 from gristmill.sources.streams import streams_opened

@@ -17,13 +17,11 @@ import pyarrow as pa
 from gristmill.core.arrays import Ints
 from gristmill.core.hashing import derive_key, mix64_array
 from gristmill.curate.dedup.drops import UnitDrops, drop
-from gristmill.curate.ledger import Ledger
-from gristmill.curate.rows import Passed
+from gristmill.curate.ledger import Ledger, Passed
 from gristmill.places.door import place_at
 from gristmill.stages.relation import Drops, batches_of, pass_writers, without
 from gristmill.stages.work import Facts, TextsJob
-from gristmill.tokenize.encode import encode_batch
-from gristmill.tokenize.tokenizer import Tokenizer
+from gristmill.tokenize.tokenizer import Tokenizer, encode_batch
 
 TOKENIZE = "tokenize"
 # Shuffle keys are numbers of 62 bits, so that two of them can be added.

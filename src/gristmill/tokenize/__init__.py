@@ -7,7 +7,6 @@ Promise: ids equal the reference library's, checked at start-up; no text in a do
 
 from __future__ import annotations
 
-from gristmill.tokenize.encode import encode_batch
-from gristmill.tokenize.tokenizer import Tokenizer, load_tokenizer
+from gristmill.tokenize.tokenizer import Tokenizer, encode_batch, load_tokenizer
 
 __all__ = ["Tokenizer", "encode_batch", "load_tokenizer"]

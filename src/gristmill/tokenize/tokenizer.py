@@ -39,6 +39,7 @@ from gristmill.tokenize.sample import digest, require_equal, require_same_text, 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Decoder
 
+
 GROWTH = 512 << 20
 LOOK_EVERY = 16 << 20
 BLIND_BYTES = 128 << 20
@@ -273,3 +274,27 @@ class Tokenizer:
                 f"row {row} of the batch holds text that {self.name} encodes to its end-of-document id "
                 f"{self.eos}: remove it, since it would split the document"
             )
+
+
+def encode_batch(batch: pa.RecordBatch, tokenizer: Tokenizer) -> pa.RecordBatch:
+    """`batch` with its column `text` replaced, in place, by `tokens`: lists of ids with the EOS at their end.
+
+    A document without tokens gets an empty list, not a lone EOS: the writer drops and counts it. The ids go
+    into Arrow without a copy, as large lists (64-bit offsets) of uint16 or uint32.
+    """
+    column = batch.schema.get_field_index("text")
+    if column < 0:
+        raise ConfigError(f"The batch has no column 'text'{did_you_mean('text', batch.schema.names)}.")
+    ids, offsets = append_eos(*tokenizer.encode_batch(batch.column(column)), tokenizer.eos)
+    columns, names = list(batch.columns), list(batch.schema.names)
+    columns[column], names[column] = pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(ids)), "tokens"
+    return pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def append_eos(ids: Ids, offsets: Ints, eos: int) -> tuple[Ids, Ints]:
+    """The same documents with `eos` after each that is not empty."""
+    filled = np.diff(offsets) > 0
+    ends = offsets[1:][filled]
+    moved = offsets.copy()
+    moved[1:] += np.cumsum(filled)
+    return np.insert(ids, ends, eos), moved

@@ -13,7 +13,7 @@ from gristmill.core.errors import ConfigError
 from gristmill.curate.dedup.exact import Exact, equal_documents
 from gristmill.curate.dedup.near import keep_keys
 from gristmill.curate.documents import Documents
-from gristmill.curate.rows import text_digests
+from gristmill.curate.ledger import text_digests
 
 
 def _write(documents: Documents, path: Path, priorities: dict[str, int] | None = None) -> Path:

@@ -11,8 +11,7 @@ import pyarrow as pa
 from gristmill.core.arrays import Ints
 from gristmill.curate.base import KEEP, Values, Verdict
 from gristmill.curate.documents import Documents
-from gristmill.curate.ledger import Ledger
-from gristmill.curate.rows import Passed
+from gristmill.curate.ledger import Ledger, Passed
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from gristmill.core.values import Within
 from gristmill.curate.base import KEEP, Verdict
 from gristmill.curate.dedup.drops import UnitDrops, alive, apply_drops
 from gristmill.curate.documents import Documents
-from gristmill.curate.ledger import Ledger
-from gristmill.curate.rows import Passed, passed
+from gristmill.curate.ledger import Ledger, Passed, passed
 
 # One query sees at most about so many lines, some 1 GB; the hashes' range is cut into as many passes as it takes.
 LINES_A_PASS = 24 << 20
