@@ -9,7 +9,7 @@ from gristmill.cli_options import answer, progress_bar
 from gristmill.core.errors import ConfigError
 from gristmill.figures.store import store_figures
 from gristmill.indexing import index, index_documents
-from gristmill.show.exchange import show_exchange
+from gristmill.show.reports import show_exchange
 from gristmill.show.store import show_store
 from gristmill.show.terminal import line
 from gristmill.store.exchange import join

@@ -9,7 +9,7 @@ from gristmill.core.kept import keep_in
 from gristmill.demo import demo
 from gristmill.figures.bench import Asked, measured
 from gristmill.recipe import as_recipe
-from gristmill.show.bench import show_bench
+from gristmill.show.reports import show_bench
 from gristmill.show.terminal import line
 from gristmill.stages.warming import warm
 from gristmill.store.opening import open_store

@@ -17,8 +17,7 @@ from gristmill.indexing import index
 from gristmill.places.door import as_path, place_at
 from gristmill.recipe import Recipe, as_recipe, read_recipe
 from gristmill.run import RunOptions, dry_run, prepare
-from gristmill.show.exchange import show_trained
-from gristmill.show.forecast import show_forecast
+from gristmill.show.reports import show_forecast, show_trained
 from gristmill.show.store import show_made
 from gristmill.show.terminal import line
 from gristmill.store.opening import open_split

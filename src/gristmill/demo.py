@@ -36,8 +36,8 @@ from gristmill.places.folders import refuse_others
 from gristmill.places.local import is_temporary
 from gristmill.recipe import Recipe, SourceOptions, StoreOptions
 from gristmill.run import prepare
-from gristmill.show.bench import show_bench
 from gristmill.show.plan import show_batch, show_plan
+from gristmill.show.reports import show_bench
 from gristmill.show.store import show_store
 from gristmill.show.terminal import line, paragraph, print_json
 from gristmill.store.opening import open_store
