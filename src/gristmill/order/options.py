@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
-from gristmill.core.arguments import as_choice
+from gristmill.core.arguments import as_choice, as_whole
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.options import as_options, check_fields, from_mapping
 from gristmill.core.values import OWN, Within, shown
@@ -149,11 +149,7 @@ class PlanOptions:
 def check_positive(**values: int | None) -> None:
     """Refuse a size that is not a whole number above 0, by its name."""
     for name, value in values.items():
-        if value is None:
-            continue
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ConfigError(f"{name} must be a whole number above 0, not {shown(value)}.", arguments=name)
-        if value > MOST.get(name, 2**60):
+        if value is not None and as_whole(name, value) > MOST.get(name, 2**60):
             raise ConfigError(f"{name} cannot be above {MOST.get(name, 2**60):,}.", arguments=name)
 
 

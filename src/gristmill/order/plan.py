@@ -28,7 +28,7 @@ from gristmill.order.exclusions import resolve_exclusions
 from gristmill.order.forecast import Forecast, forecast
 from gristmill.order.mix import weight_text
 from gristmill.order.options import MOST, PlanOptions, check_positive
-from gristmill.order.phases import Lane, Segment, check_all_weighed, resolve, settings
+from gristmill.order.phases import Segment, check_all_weighed, resolve, settings
 from gristmill.order.plan_json import Pin, PlanValues, read_plan, write_plan
 from gristmill.order.skips import Skips
 from gristmill.order.source import Source
@@ -192,6 +192,9 @@ class Plan:
         if step == 0:
             return {}
         segments = [segment for segment in self.segments if segment.from_step < step]
+        # Of each segment the sources that have a weight in it.
+        rows = [zip(self.sources, segment.lanes, segment.mix.weights, strict=True) for segment in segments]
+        used = [[row for row in each if row[2]] for each in rows]
         locality = self.options.locality
         return {
             **({"locality": [locality.block, locality.window]} if locality else {}),
@@ -204,12 +207,14 @@ class Plan:
             "phase starts": [segment.from_step for segment in segments],
             "unit": [segment.unit for segment in segments],
             "block": [segment.mix.block for segment in segments],
-            "weights": [self._weights(segment) for segment in segments],
-            "sources": [self._contents(segment) for segment in segments],
-            "cursors": [self._cursors(segment) for segment in segments],
+            "weights": [[[source.name, weight_text(weight)] for source, _, weight in each] for each in used],
+            "sources": [[[source.name, source.cut.content(lane.shards, segment.seq_len)] for source, lane, _ in each]
+                        for segment, each in zip(segments, used, strict=True)],
+            "cursors": [[[source.name, lane.order.units, lane.order.parts, lane.epoch, lane.index]
+                         for source, lane, _ in each] for each in used],
             "exclude": self.exclusions.before(step),
             "skip": self.skips.before(step),
-        }
+        }  # fmt: skip
 
     def prefix_fingerprint(self, step: int) -> str:
         """32 hex digits that name the plan restricted to the steps before `step`."""
@@ -223,24 +228,6 @@ class Plan:
         whole = max([last, *(item.from_step + 1 for item in excludes), *(item.to_step for item in skips)])
         changes = [repr(item) for item in (*excludes, *skips)]
         return fingerprint([self.prefix(whole), self.total_steps, self.options.drop_last, changes])
-
-    def _weights(self, segment: Segment) -> list[list[str]]:
-        pairs = zip(self.names, segment.mix.weights, strict=True)
-        return [[name, weight_text(weight)] for name, weight in pairs if weight]
-
-    def _contents(self, segment: Segment) -> list[list[str]]:
-        used = self._used(segment)
-        return [[source.name, source.cut.content(lane.shards, segment.seq_len)] for source, lane in used]
-
-    def _cursors(self, segment: Segment) -> list[list[str | int]]:
-        return [
-            [source.name, lane.order.units, lane.order.parts, lane.epoch, lane.index]
-            for source, lane in self._used(segment)
-        ]
-
-    def _used(self, segment: Segment) -> list[tuple[Source, Lane]]:
-        rows = zip(self.sources, segment.lanes, segment.mix.weights, strict=True)
-        return [(source, lane) for source, lane, weight in rows if weight]
 
     def to_json(self) -> str:
         """The plan as text; each source's path, shards and counts are pinned in it, and a sum of all but the paths."""

@@ -11,7 +11,7 @@ Level 3: on 12 MB of GPT-2 tokens of prose and reference text level 1 made 1.75 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -49,18 +49,13 @@ class SeekableWriter:
 
     def write(self, data: memoryview) -> None:
         """Add tokens; each frame that they fill is written."""
-        for part in self._parts(data.cast("B")):
-            self._open += part
+        rest = data.cast("B")
+        while len(rest):
+            room = self._frame - len(self._open)
+            self._open += rest[:room]
+            rest = rest[room:]
             if len(self._open) == self._frame:
                 self._close_frame()
-
-    def _parts(self, data: memoryview) -> Iterator[memoryview]:
-        """`data` cut where frames end."""
-        at = 0
-        while at < len(data):
-            end = at + self._frame - len(self._open)
-            yield data[at:end]
-            at = end
 
     def _close_frame(self) -> None:
         packed = self._compressor.compress(self._open)
