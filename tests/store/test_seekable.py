@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import xxhash
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,7 +23,7 @@ def packed(tokens: np.ndarray, cuts: tuple[int, ...] = ()) -> bytes:
     writer = SeekableWriter(file, tokens.itemsize)
     for part in np.split(tokens, sorted(cuts)):
         writer.write(part.data)
-    assert writer.finish() == len(file.getvalue())
+    assert writer.finish() == (len(file.getvalue()), xxhash.xxh3_128_hexdigest(file.getvalue()))
     return file.getvalue()
 
 

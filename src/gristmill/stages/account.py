@@ -107,23 +107,15 @@ class DroppedJob(AccountJob):
     def batches(self) -> Iterator[pa.RecordBatch]:
         """By unit, and by the pass that dropped them."""
         for number, files in self.units:
-            ids = _KeptIds(self.evidence, number) if self.evidence else None
+            kept = self.evidence.rows_of(number, ["doc", "kept_id"]).combine_chunks() if self.evidence else None
             for batch in batches_of(files):
-                yield ids.name(batch) if ids else batch
+                yield _named(batch, kept) if kept else batch
 
 
-class _KeptIds:
-    """The ids of the documents in whose favour those of a unit were dropped."""
-
-    def __init__(self, evidence: Relation, unit: int) -> None:
-        table = evidence.rows_of(unit, ["doc", "kept_id"])
-        self._docs, self._ids = table.column("doc").to_numpy(), table.column("kept_id").combine_chunks()
-
-    def name(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with those ids as details."""
-        if not len(self._docs):
-            return batch
-        place = np.searchsorted(self._docs, batch.column("doc").to_numpy())
-        inside = pa.array(np.minimum(place, len(self._docs) - 1))
-        details = pc.if_else(pc.is_valid(batch.column("kept")), self._ids.take(inside), batch.column("detail"))
-        return batch.set_column(batch.schema.get_field_index("detail"), "detail", details)
+def _named(batch: pa.RecordBatch, kept: pa.Table) -> pa.RecordBatch:
+    """The batch with the ids of the documents in whose favour its own were dropped as details."""
+    docs = kept.column("doc").to_numpy()
+    inside = pa.array(np.minimum(np.searchsorted(docs, batch.column("doc").to_numpy()), len(docs) - 1))
+    ids = kept.column("kept_id").combine_chunks().take(inside)
+    details = pc.if_else(pc.is_valid(batch.column("kept")), ids, batch.column("detail"))
+    return batch.set_column(batch.schema.get_field_index("detail"), "detail", details)

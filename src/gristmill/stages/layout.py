@@ -48,17 +48,7 @@ def shares(mix: MixOptions, available: dict[str, int]) -> list[Share]:
 SHUFFLED = "SELECT * FROM documents ORDER BY shuffle, doc"
 
 
-@dataclass(frozen=True)
-class MixOrder:
-    """How a mix is counted and ordered, and the columns it carries."""
-
-    unit: str
-    shuffle: bool
-    seed: int
-    columns: Sequence[str]
-
-
-def mixed(parts: Sequence[tuple[int, Share]], mix: MixOrder) -> str:
+def mixed(parts: Sequence[tuple[int, Share]], unit: str, shuffle: bool, seed: int, columns: Sequence[str]) -> str:
     """SQL for the `documents` of a mix: each source by its shuffle key, over and over, until its share is full.
 
     `parts` are shares by the ordinal of their source. Copies get their number after the id (`id#2` is the second). In
@@ -66,13 +56,13 @@ def mixed(parts: Sequence[tuple[int, Share]], mix: MixOrder) -> str:
     copy, or shuffled.
     """
     places = "OVER (PARTITION BY source ORDER BY shuffle, doc ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
-    so_far = f"CAST(SUM(length) {places} AS BIGINT) - length" if mix.unit == "tokens" else f"ROW_NUMBER() {places} - 1"
-    order = f"(shuffle + turn) % {SHUFFLE_KEYS}, doc, copy" if mix.shuffle else "copy, doc"
-    carried = ", ".join(f"ranked.{name}" for name in mix.columns if name != "id")
+    so_far = f"CAST(SUM(length) {places} AS BIGINT) - length" if unit == "tokens" else f"ROW_NUMBER() {places} - 1"
+    order = f"(shuffle + turn) % {SHUFFLE_KEYS}, doc, copy" if shuffle else "copy, doc"
+    carried = ", ".join(f"ranked.{name}" for name in columns if name != "id")
     return f"""
         SELECT {carried}, CASE WHEN copy = 0 THEN id ELSE id || '#' || CAST(copy + 1 AS STRING) END AS id
         FROM (SELECT *, unit - unit % {UNITS_A_SOURCE} AS first_unit, {so_far} AS so_far FROM documents) AS ranked
-        JOIN (VALUES {_passes(parts, mix.seed)}) AS passes(first_unit, copy, wanted, turn)
+        JOIN (VALUES {_passes(parts, seed)}) AS passes(first_unit, copy, wanted, turn)
             ON ranked.first_unit = passes.first_unit AND ranked.so_far < passes.wanted
         ORDER BY {order}"""
 

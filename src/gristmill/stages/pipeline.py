@@ -25,7 +25,7 @@ from gristmill.stages.evaluations import Evaluations, curation_of
 from gristmill.stages.folders import WORK
 from gristmill.stages.funnel import FUNNEL, Tally
 from gristmill.stages.index import save_index
-from gristmill.stages.layout import COUNTS, SHUFFLED, UNITS, MixOrder, Share, SplitCounts, mixed, shares
+from gristmill.stages.layout import COUNTS, SHUFFLED, UNITS, Share, SplitCounts, mixed, shares
 from gristmill.stages.lines import LinesJob, TrimJob, find_repeated
 from gristmill.stages.near import NearSearch, SignJob
 from gristmill.stages.relation import UNITS_A_SOURCE, Drops, Relation, batches_of, dropped_table
@@ -232,9 +232,9 @@ class Pipeline:
             return self._documents()
         sql = SHUFFLED
         if mix:
-            order = MixOrder(mix.unit, self.recipe.shuffle, self.recipe.seed,
-                             encoded_schema(len(self.recipe.fields)).names)  # fmt: skip
-            sql = mixed([(sources.index(share.source), share) for share in self.shares()], order)
+            parts = [(sources.index(share.source), share) for share in self.shares()]
+            columns = encoded_schema(len(self.recipe.fields)).names
+            sql = mixed(parts, mix.unit, self.recipe.shuffle, self.recipe.seed, columns)
         return self.work.ask(Query("layout", sql, {"documents": [self._documents()]}), "ordering documents")
 
     def _divide(self, layout: Relation, tokenizer: Tokenizer) -> Relation:

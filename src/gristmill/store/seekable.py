@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Protocol
+from typing import IO
 
 import numpy as np
+import xxhash
 import zstandard
 
 from gristmill.core.arrays import Bytes, Ints
@@ -32,17 +33,12 @@ def library_versions() -> dict[str, str]:
     return {"zstd": ".".join(map(str, zstandard.ZSTD_VERSION))}
 
 
-class Sink(Protocol):
-    """Where bytes are written."""
-
-    def write(self, data: bytes, /) -> int: ...
-
-
 class SeekableWriter:
     """Writes tokens of `itemsize` bytes to `file` as frames; equal tokens give equal bytes, however they arrive."""
 
-    def __init__(self, file: Sink, itemsize: int) -> None:
+    def __init__(self, file: IO[bytes], itemsize: int) -> None:
         self._file, self._frame = file, FRAME_TOKENS * itemsize
+        self._hashed = xxhash.xxh3_128()
         self._compressor = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True, write_content_size=True)
         self._open = bytearray()
         self._sizes: list[tuple[int, int]] = []
@@ -59,17 +55,21 @@ class SeekableWriter:
 
     def _close_frame(self) -> None:
         packed = self._compressor.compress(self._open)
-        self._file.write(packed)
+        self._put(packed)
         self._sizes.append((len(packed), len(self._open)))
         self._open = bytearray()
 
-    def finish(self) -> int:
-        """Write the last frame and the table; returns the bytes of the whole file."""
+    def _put(self, data: bytes) -> None:
+        self._hashed.update(data)
+        self._file.write(data)
+
+    def finish(self) -> tuple[int, str]:
+        """Write the last frame and the table; returns the bytes of the whole file and their xxh3-128."""
         if self._open:
             self._close_frame()
         table = seek_table_bytes(self._sizes)
-        self._file.write(table)
-        return sum(packed for packed, _ in self._sizes) + len(table)
+        self._put(table)
+        return sum(packed for packed, _ in self._sizes) + len(table), str(self._hashed.hexdigest())
 
 
 def frame_offsets(read: Callable[[int, int], bytes], size: int, tokens: int, itemsize: int, name: str) -> Ints:

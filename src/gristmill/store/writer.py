@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
@@ -81,8 +81,7 @@ class _Shard:
         self._root, self._name, self._dtype = root, name, dtype
         self._path = root / name
         self._attempt = place_at(self._path).attempt(buffering=4 << 20)
-        self._hashed = _Hashed(self._attempt.file, xxhash.xxh3_128())
-        self._packed = _packed(self._hashed, dtype.itemsize) if name.endswith(COMPRESSED_SUFFIX) else None
+        self._packed = _packed(self._attempt.file, dtype.itemsize) if name.endswith(COMPRESSED_SUFFIX) else None
         self._sums, self._blocks = _BlockSums(SUM_BLOCK), _BlockSums(BLOCK)
         self._lengths: list[Ints] = []
         self._tables: list[pa.Table] = []
@@ -106,8 +105,8 @@ class _Shard:
         entry = write_side_files(self._root, self._name, lengths, table, sums, self._dtype.name)
         if self._packed:
             with disk_errors(self._path):
-                size = self._packed.finish()
-            entry = replace(entry, compressed_bytes=size, compressed_checksum=str(self._hashed.state.hexdigest()))
+                size, checksum = self._packed.finish()
+            entry = replace(entry, compressed_bytes=size, compressed_checksum=checksum)
         self._attempt.keep()
         return entry
 
@@ -115,7 +114,7 @@ class _Shard:
         self._attempt.abandon()
 
 
-def _packed(file: _Hashed, itemsize: int) -> SeekableWriter:
+def _packed(file: IO[bytes], itemsize: int) -> SeekableWriter:
     from gristmill.store.seekable import SeekableWriter
 
     return SeekableWriter(file, itemsize)
@@ -160,18 +159,6 @@ class TokenSums(NamedTuple):
 def token_sums(tokens: npt.NDArray[Any]) -> TokenSums:
     """The sums of tokens that are all there."""
     return TokenSums(tokens.nbytes, block_sums(tokens), block_sums(tokens, BLOCK))
-
-
-@dataclass(frozen=True)
-class _Hashed:
-    """A file that is hashed as it is written."""
-
-    file: IO[bytes]
-    state: xxhash.xxh3_128
-
-    def write(self, data: bytes) -> int:
-        self.state.update(data)
-        return self.file.write(data)
 
 
 def write_side_files(root: Path, name: str, lengths: Ints, table: pa.Table, sums: TokenSums, dtype: str) -> ShardEntry:
