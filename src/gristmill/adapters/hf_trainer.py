@@ -24,7 +24,6 @@ with extra("hf", __name__):
         PreTrainedModel,
         Trainer,
         TrainerCallback,
-        TrainerControl,
         TrainerState,
         TrainingArguments,
     )
@@ -172,9 +171,7 @@ class PlanPosition(TrainerCallback, ExportableState):
         self._plan: Plan | None = None
         self._updates = self._epoch = 0
 
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **objects: object
-    ) -> None:
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, *_: object, **objects: object) -> None:
         """Refuse a checkpoint that is not of this plan."""
         batches = cast(TrainBatches, objects["train_dataloader"])
         self._plan, self._updates = batches.dataset.plan, state.global_step
@@ -193,16 +190,12 @@ class PlanPosition(TrainerCallback, ExportableState):
             )
         return states[type(self).__name__]["attributes"]["loader"]
 
-    def on_epoch_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **objects: object
-    ) -> None:
+    def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, *_: object, **objects: object) -> None:
         """Choose the pass, by a count of its own: how the Trainer tells a sampler of its epoch differs by version."""
         cast(TrainBatches, objects["train_dataloader"]).batch_sampler.epoch = self._epoch
         self._epoch += 1
 
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **objects: object
-    ) -> None:
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, *_: object, **objects: object) -> None:
         """Follow the Trainer."""
         self._updates = state.global_step
 

@@ -76,12 +76,6 @@ class ArrowIndex:
     pieces: list[Piece]
     sources: str
 
-    def difference(self, sources: str) -> str:
-        """What has changed since the index was made; empty if nothing has."""
-        if self.sources != sources:
-            return "its source files changed"
-        return next(filter(None, (file.difference() for file in self.files)), "")
-
 
 def _spelt_out(data_files: DataFiles | None) -> Spelt | Mapping[str, Spelt]:
     """`~` and braces, which `datasets` does not know, as lists; what has none stays as it is."""
@@ -139,7 +133,8 @@ def _read_index(path: str, place: Path, sources: str) -> ArrowIndex | None:
     if kept.get("version") == INDEX_VERSION:
         pieces = [Piece(piece["file"], piece["start"], piece["length"]) for piece in kept["pieces"]]
         index = ArrowIndex([ArrowFile(**file) for file in kept["files"]], pieces, kept["sources"])
-        difference = index.difference(sources)
+        changed = ["its source files changed" if index.sources != sources else None]
+        difference = next(filter(None, (*changed, *(file.difference() for file in index.files))), "")
     if not difference:
         return index
     warnings.warn(f"{path} is loaded by `datasets` again: {difference}.", stacklevel=3)

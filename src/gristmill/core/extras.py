@@ -26,10 +26,10 @@ def extra(name: str, by: str) -> Iterator[None]:
         raise _missing(name, by, (error.name or "a library").partition(".")[0]) from error
 
 
-def require(name: str, by: str, library: str | None = None) -> None:
+def require(name: str, by: str) -> None:
     """Refuse to go on without the library of an extra, without importing it."""
-    if importlib.util.find_spec(library or name) is None:
-        raise _missing(name, by, library or name)
+    if importlib.util.find_spec(name) is None:
+        raise _missing(name, by, name)
 
 
 def _missing(name: str, by: str, library: str) -> MissingExtraError:

@@ -46,7 +46,9 @@ def make_table(form: Form | None, control: bool, line_ends: bool, whitespace: bo
         table[list(LINE_ENDS)] |= np.uint16(REPLACED)
     if whitespace:
         table[[_LINE_FEED, *LINE_ENDS]] |= np.uint16(BREAK)
-        table[_blanks()] |= np.uint16(BLANK)
+        # The tab and Unicode's space separators: the blank, the no-break, the ideographic and 14 more.
+        separators = [code for code in range(0x10000) if unicodedata.category(chr(code)) == "Zs"]
+        table[[_TAB, *separators]] |= np.uint16(BLANK)
     table.flags.writeable = False
     return table
 
@@ -62,11 +64,6 @@ def _controls() -> list[int]:
     """C0, DEL and C1 but for tabs and line ends; byte order marks; the 66 noncharacters."""
     codes = {*range(0x20), *range(0x7F, 0xA0), _BYTE_ORDER_MARK, *range(0xFDD0, 0xFDF0)} - _KEPT_CONTROLS
     return sorted(codes | {plane << 16 | last for plane in range(17) for last in (0xFFFE, 0xFFFF)})
-
-
-def _blanks() -> list[int]:
-    """The tab and Unicode's space separators: the blank, the no-break, the ideographic and 14 more."""
-    return [_TAB, *(code for code in range(0x10000) if unicodedata.category(chr(code)) == "Zs")]
 
 
 def _normal_form(form: Form) -> CleanTable:

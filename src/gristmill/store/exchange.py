@@ -79,15 +79,11 @@ def join(paths: Sequence[PathLike], out: PathLike, *, overwrite: bool = False) -
 def _check_alike(first: _Joined, other: _Joined) -> None:
     """Refuse what would make token ids mean two things in one store."""
     for what in ("dtype", "eos", "vocab_size", "tokenizer"):
-        mine, its = (_compared(part.manifest, what) for part in (first, other))
+        # A tokenizer is known by its fingerprint: the same one may have been loaded under two names.
+        mine, its = (part.manifest.tokenizer.get("fingerprint") if what == "tokenizer" else getattr(part.manifest, what)
+                     for part in (first, other))  # fmt: skip
         if mine != its:
             raise ConfigError(f"{other.root} has {what} {its}, {first.root} has {mine}: they cannot be one store.")
-
-
-def _compared(manifest: Manifest, what: str) -> str | int | None:
-    """A tokenizer is known by its fingerprint: the same one may have been loaded under two names."""
-    found: str | int | None = manifest.tokenizer.get("fingerprint") if what == "tokenizer" else getattr(manifest, what)
-    return found
 
 
 def _joined(parts: list[_Joined], out: Path) -> Manifest:

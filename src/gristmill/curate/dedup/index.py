@@ -65,15 +65,12 @@ def open_index(options: Near) -> NearIndex:
     if options.verify and not described["sets"]:
         raise ConfigError(f"The index {folder} has no shingle sets: make it with verify: true, or set verify: false.")
     parts = range(described["parts"])
-    notes = [] if described["unicode"] == unidata_version else [_other_unicode(folder, described["unicode"])]
-    return NearIndex([part_path(folder, i, KEYS) for i in parts], [part_path(folder, i, IDS) for i in parts], notes)
-
-
-def _other_unicode(folder: Path, version: str) -> str:
-    return (
-        f"The index {folder} was made with Unicode {version}, this Python has {unidata_version}: texts with "
-        "characters that only one of them knows may not be found."
+    other = (
+        f"The index {folder} was made with Unicode {described['unicode']}, this Python has {unidata_version}: texts "
+        "with characters that only one of them knows may not be found."
     )
+    notes = [] if described["unicode"] == unidata_version else [other]
+    return NearIndex([part_path(folder, i, KEYS) for i in parts], [part_path(folder, i, IDS) for i in parts], notes)
 
 
 class Description(TypedDict):

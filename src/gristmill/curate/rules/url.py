@@ -84,8 +84,8 @@ class _Lists:
 
     def find(self, url: str) -> tuple[int, str] | None:
         """The first reason (its place in _REASONS) to drop an address, and the entry that it matched."""
-        host, page = _host(url), page_of(url)
-        for above in _hosts_above(host):
+        labels, page = _host(url).split("."), page_of(url)
+        for above in (".".join(labels[i:]) for i in range(len(labels))):  # a.b.c, b.c, c
             if above in self.domains:
                 return 0, above
         if page in self.urls:
@@ -127,12 +127,6 @@ def _host(url: str) -> str:
         return (urlsplit(url if "://" in url else f"//{url}").hostname or "").strip(".")
     except ValueError:
         return ""
-
-
-def _hosts_above(host: str) -> list[str]:
-    """`a.b.c` as `a.b.c`, `b.c` and `c`."""
-    labels = host.split(".")
-    return [".".join(labels[i:]) for i in range(len(labels))]
 
 
 def page_of(url: str) -> str:
