@@ -32,7 +32,7 @@ def spelt(batch: Documents, split: Words) -> list[list[str]]:
     rows = zip(split.offsets[:-1], split.offsets[1:], strict=True)
     return [
         [
-            batch.text(row).encode()[begin:end].decode()
+            batch.string(row).encode()[begin:end].decode()
             for begin, end in zip(split.starts[first:last], split.ends[first:last], strict=True)
         ]
         for row, (first, last) in enumerate(rows)

@@ -41,7 +41,7 @@ def documents(texts: Sequence[str]) -> Documents:
 
 
 def strings(batch: Documents) -> list[str]:
-    return [batch.text(row) for row in range(len(batch))]
+    return [batch.string(row) for row in range(len(batch))]
 
 
 def cleaned(texts: Sequence[str], options: CleanOptions) -> list[str]:

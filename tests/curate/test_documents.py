@@ -32,7 +32,7 @@ def test_texts_lie_where_arrow_has_them() -> None:
     assert documents.offsets.tolist() == [0, 4, 4, 8] and documents.data[:4].tobytes() == b"eins"
     assert documents.data.ctypes.data == BATCH.column("text").buffers()[2].address
     sliced = Documents(BATCH.slice(2))
-    assert len(sliced) == 1 and sliced.text(0) == "drü" and sliced.offsets.tolist() == [4, 8]
+    assert len(sliced) == 1 and sliced.string(0) == "drü" and sliced.offsets.tolist() == [4, 8]
     assert len(Documents(BATCH.slice(0, 0))) == 0
 
 
@@ -54,7 +54,7 @@ def test_other_texts_take_the_place_of_the_old_and_share_nothing() -> None:
     documents = Documents(BATCH)
     changed = documents.with_text(np.frombuffer(b"onethree", np.uint8), np.array([0, 3, 3, 8]))
     assert changed.batch.column("text").to_pylist() == ["one", "", "three"]
-    assert changed.batch.column("id").to_pylist() == ["a", "b", "c"] and documents.text(0) == "eins"
+    assert changed.batch.column("id").to_pylist() == ["a", "b", "c"] and documents.string(0) == "eins"
     assert text_column(changed.data, changed.offsets).equals(changed.batch.column("text"))
 
 

@@ -24,7 +24,7 @@ TEXTS = st.lists(st.lists(st.sampled_from(PIECES), max_size=12).map("".join), ma
 
 def redacted(texts: Sequence[str], options: CleanOptions) -> list[str]:
     result = clean(Documents(pa.record_batch({"text": pa.array(texts, pa.large_string())})), options).documents
-    return [result.text(row) for row in range(len(result))]
+    return [result.string(row) for row in range(len(result))]
 
 
 only = partial(CleanOptions, unicode="none", control=False, whitespace=False, line_ends=False)
@@ -87,7 +87,7 @@ def test_what_only_looks_like_it_stays(text: str) -> None:
 def test_a_list_of_kinds_has_stated_placeholders_and_the_account_counts_documents() -> None:
     batch = Documents(pa.record_batch({"text": pa.array(["a@b.co c@d.co", "8.8.8.8", "none"], pa.large_string())}))
     result = clean(batch, CleanOptions(redact=["ip", "email"]))
-    texts = [result.documents.text(row) for row in range(3)]
+    texts = [result.documents.string(row) for row in range(3)]
     assert texts == ["|||EMAIL_ADDRESS||| |||EMAIL_ADDRESS|||", "|||IP_ADDRESS|||", "none"]
     assert result.counts == {"email": 1, "ip": 1}
 

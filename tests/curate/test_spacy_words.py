@@ -121,7 +121,7 @@ def test_hardly_anything_is_left_to_python() -> None:
 def test_spacy_flags(english: Any) -> None:
     batch = documents(TOPICS[:10] + ODD)
     split_words = words(batch, "spacy")
-    tokens = [t for row in range(len(batch)) for t in english(batch.text(row)) if not t.is_space]
+    tokens = [t for row in range(len(batch)) for t in english(batch.string(row)) if not t.is_space]
     ends = english.get_pipe("sentencizer").punct_chars
     assert ((split_words.flags & PUNCT) != 0).tolist() == [token.is_punct for token in tokens]
     assert ((split_words.flags & SENTENCE_END) != 0).tolist() == [token.text in ends for token in tokens]

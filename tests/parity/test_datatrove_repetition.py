@@ -81,7 +81,7 @@ def judged(rule: GopherRepetition | C4) -> list[tuple[str | None, str | None]]:
     verdict = rule.judge(batch)
     after = verdict.documents or batch
     return [
-        (verdict.reasons[code], None) if code >= 0 else (None, after.text(row))
+        (verdict.reasons[code], None) if code >= 0 else (None, after.string(row))
         for row, code in enumerate(verdict.codes)
     ]
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from gristmill.core.arrays import Ints
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def runs(offsets: Ints, most: int, most_rows: int | None = None) -> Iterator[tuple[int, int]]:
@@ -22,7 +26,7 @@ def runs(offsets: Ints, most: int, most_rows: int | None = None) -> Iterator[tup
         begin = end
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Texts:
     """Texts end to end: row i is data[offsets[i]:offsets[i + 1]], valid UTF-8."""
 
@@ -53,6 +57,16 @@ class Texts:
         if not differing(self.gather(rows), texts).any():
             return self
         return Texts(*put(self.data, self.offsets, rows, texts.data, texts.offsets))
+
+
+def arrow_texts(column: pa.Array) -> Texts:
+    """The texts of an Arrow string column without nulls, as they lie in its buffers; slices keep their offsets."""
+    _, offsets, data = column.buffers()
+    width = np.dtype(np.int64 if str(column.type) == "large_string" else np.int32)
+    begins = np.frombuffer(
+        offsets or bytes(8), width, len(column) + 1, column.offset * width.itemsize if offsets else 0
+    )
+    return Texts(np.frombuffer(data or b"", np.uint8), begins.astype(np.int64, copy=False))
 
 
 def from_strings(strings: Sequence[str]) -> Texts:

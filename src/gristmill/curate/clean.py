@@ -89,14 +89,13 @@ class Cleaned:
 
 def clean(documents: Documents, options: CleanOptions) -> Cleaned:
     """Clean each document by itself: a second cleaning changes nothing, but for datatrove's redaction."""
-    texts = Texts(documents.data, documents.offsets)
     changed: Changed = {}
-    cleaned = _repair(texts, options, changed) if options.ftfy else texts
+    cleaned = _repair(documents, options, changed) if options.ftfy else documents
     cleaned = _normalise(cleaned, options, changed)
     for kind, placeholder in options.placeholders.items():
         redacted = redact(cleaned, kind, placeholder, options.redact_variant)
         changed[kind], cleaned = differing(cleaned, redacted), redacted
-    return Cleaned(documents if cleaned is texts else documents.with_text(cleaned.data, cleaned.offsets), changed)
+    return Cleaned(documents if cleaned is documents else documents.with_text(cleaned.data, cleaned.offsets), changed)
 
 
 def _normalise(texts: Texts, options: CleanOptions, changed: Changed) -> Texts:

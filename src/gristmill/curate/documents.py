@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from gristmill.core.arrays import Bytes, Ints
 from gristmill.core.errors import SourceError
+from gristmill.core.texts import Texts, arrow_texts
 
 # Positions inside a document are 32-bit numbers.
 MAX_DOCUMENT_BYTES = (1 << 31) - 1
@@ -25,23 +26,17 @@ class Shared(Protocol):
 T = TypeVar("T", bound=Shared)
 
 
-class Documents:
+class Documents(Texts):
     """A record batch whose `text` is open to compiled code. Nothing is copied; nothing is changed in place."""
 
     def __init__(self, batch: pa.RecordBatch, shared: dict[str, Shared] | None = None) -> None:
         self.batch = batch
-        self.data, self.offsets = _buffers(batch.column("text"))
+        texts = arrow_texts(batch.column("text"))
+        super().__init__(texts.data, texts.offsets)
         self._shared = shared or {}
         if len(self) and int(np.diff(self.offsets).max()) > MAX_DOCUMENT_BYTES:
             row = int(np.diff(self.offsets).argmax())
             raise SourceError(f"Document {batch.column('id')[row]} is longer than 2 GiB: split it.")
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def text(self, row: int) -> str:
-        """One document as a Python string: for the rare path."""
-        return self.data[self.offsets[row] : self.offsets[row + 1]].tobytes().decode()
 
     def shared(self, name: str, make: Callable[[Documents], T]) -> T:
         """The shared columns `name`, made when first asked for; they follow the documents through `take`."""
@@ -70,10 +65,3 @@ def text_column(data: Bytes, offsets: Ints) -> pa.Array:
     """An Arrow column of texts over these bytes, without a copy."""
     buffers = [None, pa.py_buffer(np.ascontiguousarray(offsets, np.int64)), pa.py_buffer(np.ascontiguousarray(data))]
     return pa.LargeStringArray.from_buffers(len(offsets) - 1, buffers[1], buffers[2])
-
-
-def _buffers(column: pa.Array) -> tuple[Bytes, Ints]:
-    """The bytes and the n + 1 offsets of a large string column without nulls; slices keep their absolute offsets."""
-    _, offsets, data = column.buffers()
-    begins = np.frombuffer(offsets, np.int64, len(column) + 1, column.offset * 8) if offsets else np.zeros(1, np.int64)
-    return np.frombuffer(data or b"", np.uint8), begins

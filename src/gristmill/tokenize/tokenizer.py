@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError, SourceError, did_you_mean
-from gristmill.core.texts import Texts
+from gristmill.core.texts import Texts, arrow_texts
 from gristmill.core.values import check_kinds
 from gristmill.places.door import place_at
 from gristmill.store.format import dtype_for
@@ -83,16 +83,9 @@ class Budget:
 
 def flat_texts(texts: TextColumn) -> Texts:
     """The documents of an Arrow string array (no copy) or of a list of strings (one copy). Null is empty."""
-    array = _arrow_strings(texts)
-    if len(array) == 0:
-        return Texts(np.empty(0, np.uint8), np.zeros(1, np.int64))
-    _, offsets_buffer, data_buffer = array.buffers()
-    width = np.int64 if str(array.type) == "large_string" else np.int32
-    offsets = np.frombuffer(offsets_buffer, width)[array.offset : array.offset + len(array) + 1]
-    first, last = int(offsets[0]), int(offsets[-1])
-    data = np.frombuffer(data_buffer or b"", np.uint8)[first:last]
-    starts = offsets.astype(np.int64, copy=False)
-    return Texts(data, starts - first if first else starts)
+    found = arrow_texts(_arrow_strings(texts))
+    first, last = int(found.offsets[0]), int(found.offsets[-1])
+    return Texts(found.data[first:last], found.offsets - first if first else found.offsets)
 
 
 def _arrow_strings(texts: TextColumn) -> pa.Array:

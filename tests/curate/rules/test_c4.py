@@ -21,7 +21,7 @@ ANY = C4(min_sentences=0)
 def one(rule: C4, documents: Documents) -> str | None:
     """The text of the only document after the rule, or None if it is dropped."""
     verdict = rule.judge(documents)
-    return verdict.documents.text(0) if verdict.kept[0] else None
+    return verdict.documents.string(0) if verdict.kept[0] else None
 
 
 def reference(text: str) -> tuple[str | None, str]:
@@ -128,7 +128,7 @@ def test_real_text_is_edited_as_the_reference_does(documents):
     for row, text in enumerate(TOPICS):
         reason, left = reference(text)
         assert (None if verdict.codes[row] < 0 else verdict.reasons[verdict.codes[row]]) == reason
-        assert verdict.documents.text(row) == left
+        assert verdict.documents.string(row) == left
     assert 0 < verdict.kept.sum() < len(TOPICS)
 
 
@@ -159,14 +159,14 @@ def test_any_text_is_edited_as_the_reference_does(documents, texts):
     for row, text in enumerate(texts):
         reason, left = reference(text)
         assert (None if verdict.codes[row] < 0 else verdict.reasons[verdict.codes[row]]) == reason
-        assert verdict.documents.text(row) == left
+        assert verdict.documents.string(row) == left
 
 
 def test_a_verdict_does_not_depend_on_the_batch(documents):
     whole = C4().judge(documents(TOPICS))
     for row, text in enumerate(TOPICS):
         alone = C4().judge(documents([text]))
-        assert alone.codes[0] == whole.codes[row] and alone.documents.text(0) == whole.documents.text(row)
+        assert alone.codes[0] == whole.codes[row] and alone.documents.string(0) == whole.documents.string(row)
 
 
 @pytest.mark.parametrize(

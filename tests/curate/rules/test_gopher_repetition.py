@@ -24,7 +24,7 @@ def reasons(rule: GopherRepetition, documents: Documents) -> list[str | None]:
 
 
 def split(documents: Documents, row: int) -> list[str]:
-    columns, text = words(documents, "gristmill"), documents.text(row).encode()
+    columns, text = words(documents, "gristmill"), documents.string(row).encode()
     own = slice(columns.offsets[row], columns.offsets[row + 1])
     return [text[start:end].decode() for start, end in zip(columns.starts[own], columns.ends[own], strict=True)]
 

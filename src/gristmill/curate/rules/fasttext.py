@@ -50,7 +50,7 @@ class FastText:
     def judge(self, documents: Documents) -> Verdict:
         model = _load(self.model, self._label)
         scores: Values = np.array(
-            [self._score(model, documents.text(row)) for row in range(len(documents))], np.float64
+            [self._score(model, documents.string(row)) for row in range(len(documents))], np.float64
         )
         codes = np.select([scores > self.max_score, scores < self.min_score], [0, 1], KEEP).astype(np.int16)
         return Verdict(("fasttext_over", "fasttext_under"), codes, scores)

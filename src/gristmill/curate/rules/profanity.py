@@ -78,7 +78,7 @@ class Profanity:
         hit = matches.begins >= 0
         if self.keep_fraction > 0:
             for row in np.flatnonzero(hit).tolist():
-                hit[row] = hash64(documents.text(row)) >= self.keep_fraction * 2.0**64
+                hit[row] = hash64(documents.string(row)) >= self.keep_fraction * 2.0**64
         return hit
 
 
