@@ -131,7 +131,7 @@ def test_what_others_put_into_kept_work_survives(prepare: Run, tmp_path: Path, n
     prepare(tmp_path / "out", work=work)
     put(work, name)
     before = tree(work)
-    with pytest.raises(gm.ConfigError, match="is no part of the work"):
+    with pytest.raises(gm.ConfigError, match="is no part of a work folder"):
         prepare(tmp_path / "other", work=work, val_fraction=0.2)
     assert tree(work) == before and not (tmp_path / "other").exists()
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gristmill.core.errors import ConfigError
+from gristmill.places.folders import UNFINISHED
 from gristmill.recipe import Recipe, SourceOptions
 from gristmill.stages.folders import STEPS, RunFolders, is_work, is_work_of_store
 
@@ -36,11 +37,11 @@ def test_what_others_put_there_is_refused_and_nothing_is_written(tmp_path: Path,
 def test_all_are_held_by_one_run(tmp_path: Path) -> None:
     own = folders(tmp_path, "work", "index")
     with own.held(overwrite=False) as making:
-        assert making.folder.root == tmp_path / "out" and (tmp_path / "work" / "gristmill-work.json").exists()
+        assert making.folder.root == tmp_path / "out" and (tmp_path / "work" / UNFINISHED).exists()
         for other in (folders(tmp_path, "work"), folders(tmp_path, None, "index")):
             with pytest.raises(ConfigError, match="Another run is writing"), other.held(overwrite=False):
                 pass
-    assert not (tmp_path / "index" / "gristmill-unfinished.json").exists()
+    assert not (tmp_path / "index" / UNFINISHED).exists() and (tmp_path / "work" / UNFINISHED).exists()
 
 
 @pytest.mark.parametrize("step", STEPS)

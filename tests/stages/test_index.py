@@ -69,16 +69,16 @@ def test_no_index_there(make_search: Any, tmp_path: Path) -> None:
 
 def test_index_is_not_overwritten(saved: Path) -> None:
     with pytest.raises(ConfigError, match="new folder"):
-        IndexFolder(saved, "another run").check()
+        IndexFolder(saved, "another run").look(False)
 
 
 def test_parts_that_another_run_left_are_not_taken_for_ours(saved: Path) -> None:
     (saved / "index.json").unlink()
     parts = sorted(path.name for path in saved.iterdir())
     with pytest.raises(ConfigError, match="is no part of an index"):
-        IndexFolder(saved, "one").check()
+        IndexFolder(saved, "one").look(False)
     claim(saved, IndexFolder(saved, "one").about)
     for run, left in (("one", parts), ("two", [])):
-        with contextlib.suppress(KeyboardInterrupt), IndexFolder(saved, run).held():
+        with contextlib.suppress(KeyboardInterrupt), IndexFolder(saved, run).held(False):
             assert sorted(path.name for path in saved.glob("part-*")) == left
             raise KeyboardInterrupt

@@ -147,7 +147,7 @@ def test_a_folder_that_holds_something_is_refused(root: Path, tmp_path: Path, ov
 
 def test_overwriting_leaves_no_file_of_an_older_export(root: Path, tmp_path: Path, make_store: Make) -> None:
     export_store(root, "megatron", tmp_path / "out")
-    with pytest.raises(ConfigError, match=r"holds an export already.*overwrite=True"):
+    with pytest.raises(ConfigError, match=r"already holds an export.*overwrite=True"):
         export_store(root, "megatron", tmp_path / "out")
     small = make_store(tmp_path / "small", [[1]])
     report = export_store(small, "nanogpt", tmp_path / "out", overwrite=True)

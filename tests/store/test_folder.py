@@ -18,7 +18,7 @@ EMPTY = Manifest("uint16", 256, 257, {"name": "byte", "fingerprint": ""}, {"trai
 
 def test_a_folder_is_claimed_before_and_whole_after(tmp_path: Path) -> None:
     root = tmp_path / "s"
-    with StoreFolder(root, "test").making(False) as making:
+    with StoreFolder(root, "test").filling(False) as making:
         making.will_write(["train/shard-00000.bin"])
         claim = read_claim(root)
         assert claim is not None and claim.names == {"train/shard-00000.bin"}
@@ -31,13 +31,13 @@ def test_a_store_is_replaced_only_by_word(tmp_path: Path, make_store: Make) -> N
     root = make_store(tmp_path / "s")
     with pytest.raises(ConfigError, match="already holds a store"):
         StoreFolder(root, "test").look(False)
-    with StoreFolder(root, "test").making(True) as making:
+    with StoreFolder(root, "test").filling(True) as making:
         assert not (root / MANIFEST).exists() and list((root / "train").iterdir()) == []
         making.finish(EMPTY)
 
 
 def test_what_another_command_left_unfinished_is_not_taken_over(tmp_path: Path) -> None:
-    with StoreFolder(tmp_path / "s", "import").making(False):
+    with StoreFolder(tmp_path / "s", "import").filling(False):
         pass  # and never finished
     with pytest.raises(ConfigError, match="holds an unfinished import: run that again"):
         StoreFolder(tmp_path / "s", "join").look(False)
@@ -54,5 +54,5 @@ def test_a_file_of_others_is_refused_with_overwrite_too(tmp_path: Path, make_sto
 
 def test_a_folder_is_held_while_it_is_made(tmp_path: Path) -> None:
     folder = StoreFolder(tmp_path / "s", "test")
-    with folder.making(False), pytest.raises(ConfigError, match="Another run is writing"), folder.making(False):
+    with folder.filling(False), pytest.raises(ConfigError, match="Another run is writing"), folder.filling(False):
         pass

@@ -41,7 +41,7 @@ def test_a_finished_export_lists_its_files(tmp_path: Path) -> None:
 
 def test_another_export_replaces_the_files_of_the_last_only_by_word(tmp_path: Path) -> None:
     fill(tmp_path / "out", ["a", "b"])
-    with pytest.raises(ConfigError, match="holds an export already"):
+    with pytest.raises(ConfigError, match="already holds an export"):
         fill(tmp_path / "out", ["c"])
     fill(tmp_path / "out", ["c"], overwrite=True)
     assert sorted(path.name for path in (tmp_path / "out").iterdir() if path.name[0] != ".") == ["c", EXPORTED]

@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from gristmill.core.errors import ConfigError
 from gristmill.places.door import place_at
@@ -147,3 +148,88 @@ def only_run(folder: Path, look: Callable[[], None]) -> Iterator[None]:
             raise ConfigError(f"Another run is writing to {folder}: wait for it, or choose another folder.") from error
         look()
         yield
+
+
+class OwnFolder:
+    """A folder in which one thing is made: looked at, held, claimed, cleared, filled and declared whole, in this order.
+
+    Each kind says by which file its thing is finished, which names are its own, and what a run that was cut short may
+    go on from.
+    """
+
+    making: ClassVar[str]  # "store", as its claim says it
+    last: ClassVar[str]  # the file that is written last, by which a finished thing is known
+    root: Path
+
+    @property
+    def about(self) -> dict[str, object]:
+        """What is being made: a run that claims the same goes on with what it left."""
+        raise NotImplementedError
+
+    def listed(self) -> set[str] | None:
+        """The files that a finished thing names as its own, or None where there is none."""
+        return None
+
+    def files_of(self, listed: Iterable[str]) -> set[str]:
+        """The files that are meant where these are listed."""
+        return set(listed)
+
+    def is_own(self, name: str, files: set[str] | None) -> bool:
+        """Whether a name is the thing's, of which these files are listed: None where there is no claim and no thing."""
+        raise NotImplementedError
+
+    def resumes(self, name: str, files: set[str]) -> bool:
+        """Whether the same run, which was cut short, goes on from this file."""
+        return False
+
+    def look(self, overwrite: bool) -> None:
+        """Refuse the folder where it is not free; nothing is written for that."""
+        look_at(self.root, lambda: self._check(overwrite))
+
+    @contextlib.contextmanager
+    def held(self, overwrite: bool) -> Iterator[Claim]:
+        """Hold the folder, claimed and cleared of all but what this run can go on from."""
+        with only_run(self.root, lambda: self._check(overwrite)):
+            is_ours, begun, listed = self._is_ours(), self._begun(), self.listed()
+            goes_on = listed is None and begun is not None and begun.about == self.about
+            made = claim(self.root, self.about, listed or ())
+            files = self.files_of(made.names)
+            if listed is not None:
+                place_at(self.root / self.last).remove()
+            remove(self.root, lambda name: is_ours(name) and name != UNFINISHED
+                   and not (goes_on and self.resumes(name, files)))  # fmt: skip
+            yield made
+
+    def end(self, made: Claim) -> None:
+        """The thing is whole: its last file says so."""
+        made.release()
+
+    def refuse_made(self, begun: Claim | None, finished: bool, overwrite: bool) -> None:
+        """Stop before what was made here, unless that is to be replaced or is what this run has begun."""
+        if overwrite or not (finished or (begun and begun.about != self.about)):
+            return
+        if finished and begun:  # it was killed between its last two steps
+            self.end(begun)
+        command = begun.about.get("command", "making") if begun else ""
+        unfinished = f"holds an unfinished {command}: run that again"
+        found = f"already holds {_a(self.making)}: choose another folder" if finished else unfinished
+        raise ConfigError(f"{self.root} {found}, or say overwrite=True.", arguments="overwrite")
+
+    def _check(self, overwrite: bool) -> None:
+        refuse_others(self.root, self._is_ours(), _a(self.making))
+        self.refuse_made(self._begun(), self.listed() is not None, overwrite)
+
+    def _begun(self) -> Claim | None:
+        begun = read_claim(self.root)
+        return begun if begun and begun.about.get("making") == self.making else None
+
+    def _is_ours(self) -> IsOurs:
+        """What is ours in this folder as it stands."""
+        begun, listed = self._begun(), self.listed()
+        known = begun is not None or listed is not None
+        files = self.files_of({*(begun.names if begun else ()), *(listed or ())}) if known else None
+        return lambda name: begun is not None if name == UNFINISHED else self.is_own(name, files)
+
+
+def _a(noun: str) -> str:
+    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"

@@ -17,7 +17,7 @@ from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import fingerprint
 from gristmill.curate.dedup.index import INDEX, is_part
 from gristmill.places.door import place_at
-from gristmill.places.folders import UNFINISHED, claim, look_at, only_run, read_claim, refuse_others, remove
+from gristmill.places.folders import Claim, OwnFolder, remove
 from gristmill.places.local import is_temporary
 from gristmill.recipe import Recipe
 from gristmill.store.folder import Making, StoreFolder
@@ -38,8 +38,6 @@ _NAMES = re.compile("|".join((
     r"evaluations-[0-9a-f]{32}/([a-z_]+\.npy|0{8}\.json)?",
     rf"{SPILL}/(duckdb_temp_[\w.-]+)?",
 )))  # fmt: skip
-# In a work folder that is kept: it says that the folder is ours.
-_MARKER, _MARK = "gristmill-work.json", '{"gristmill": "work"}\n'
 
 
 def is_work(name: str) -> bool:
@@ -53,59 +51,59 @@ def is_work_of_store(name: str) -> bool:
 
 
 @dataclass(frozen=True)
-class WorkFolder:
-    """A folder that is kept for work: a new or empty one, or marked as such by an earlier run."""
+class WorkFolder(OwnFolder):
+    """A folder that is kept for work, whosever it is: never finished, so that its claim stays."""
 
-    folder: Path
+    making = "work folder"
 
-    def check(self) -> None:
-        path = self.folder / _MARKER
-        marked = not path.is_symlink() and path.is_file() and path.read_text() == _MARK
-        refuse_others(self.folder, lambda name: marked and (name == _MARKER or is_work(name)), "the work")
+    root: Path
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Hold it, and mark it."""
-        with only_run(self.folder, self.check):
-            place_at(self.folder / _MARKER).write(_MARK)
-            clear_temporary(self.folder)
-            yield
+    @property
+    def about(self) -> dict[str, object]:
+        return {"making": self.making, "command": "prepare --work"}
+
+    def is_own(self, name: str, files: set[str] | None) -> bool:
+        return files is not None and is_work(name)
+
+    def resumes(self, name: str, files: set[str]) -> bool:
+        return True
 
 
 @dataclass(frozen=True)
-class IndexFolder:
-    """The folder in which a run saves an index: a new or empty one, or what the same run left there when it was cut."""
+class IndexFolder(OwnFolder):
+    """The folder in which a run saves an index: a new or empty one, or what a run that was cut short left there."""
 
-    folder: Path
+    making = "index"
+    last = INDEX
+
+    root: Path
     run: str
 
     @property
-    def about(self) -> dict[str, str]:
-        return {"making": "index", "command": "prepare --save-index", "run": self.run}
+    def about(self) -> dict[str, object]:
+        return {"making": self.making, "command": "prepare --save-index", "run": self.run}
 
-    def check(self) -> None:
-        begun = read_claim(self.folder)
-        if (self.folder / INDEX).exists() and not (begun and begun.about == self.about):
-            raise ConfigError(f"{self.folder} holds an index already: choose a new folder.")
-        own = begun is not None and begun.about.get("making") == "index"
-        refuse_others(self.folder, lambda name: own and (name == UNFINISHED or is_part(name)), "an index")
+    def listed(self) -> set[str] | None:
+        """It is finished when its run has ended, not before: until then its claim stands beside it."""
+        return {INDEX} if place_at(self.root / INDEX).exists() and not self._begun() else None
+
+    def is_own(self, name: str, files: set[str] | None) -> bool:
+        return is_temporary(name) or (files is not None and is_part(name))
+
+    def resumes(self, name: str, files: set[str]) -> bool:
+        """All but what another run left there: no marker of ours may vouch for that."""
+        return is_part(name)
+
+    def refuse_made(self, begun: Claim | None, finished: bool, overwrite: bool) -> None:
+        if finished:
+            raise ConfigError(f"{self.root} holds an index already: choose a new folder.")
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Hold it until the run has ended. What another run left there goes: no marker of ours may vouch for it."""
-        with only_run(self.folder, self.check):
-            begun = read_claim(self.folder)
-            goes_on = begun is not None and begun.about == self.about
-            made = claim(self.folder, self.about)
-            remove(self.folder, lambda name: is_temporary(name) or (not goes_on and is_part(name)))
-            yield
-            made.release()
-
-
-def clear_temporary(folder: Path) -> None:
-    """Remove what a killed run left half-written, or spilt."""
-    remove(folder, lambda name: is_temporary(Path(name).name)
-           or (is_work(name) and name.endswith("/")) or (is_work(name) and name.startswith(f"{SPILL}/")))  # fmt: skip
+    def held(self, overwrite: bool) -> Iterator[Claim]:
+        """Hold it until the run has ended."""
+        with super().held(overwrite) as made:
+            yield made
+            self.end(made)
 
 
 @dataclass(frozen=True)
@@ -113,7 +111,8 @@ class RunFolders:
     """The folders that a run of prepare writes to; nothing of others may lie in one of them, nor one in another."""
 
     store: StoreFolder
-    others: Sequence[WorkFolder | IndexFolder]
+    others: Sequence[OwnFolder]
+    work: Path
 
     @staticmethod
     def of(recipe: Recipe, work: str | None, save_index: str | None) -> RunFolders:
@@ -121,26 +120,26 @@ class RunFolders:
         root, kept = Path(recipe.out), Path(work) if work else None
         saved = Path(save_index) if save_index else None
         _refuse_nested({"out": root, "work": kept, "save_index": saved})
-        places = [os.path.realpath(place) for place in (root, kept or root / WORK)]
-        others: list[WorkFolder | IndexFolder] = [WorkFolder(kept)] if kept else []
+        others: list[OwnFolder] = [WorkFolder(kept)] if kept else []
         if saved:
+            places = [os.path.realpath(place) for place in (root, kept or root / WORK)]
             others.append(IndexFolder(saved, fingerprint([*places, recipe.content])))
-        return RunFolders(StoreFolder(root, "prepare", is_work_of_store), others)
+        return RunFolders(StoreFolder(root, "prepare", is_work_of_store), others, kept or root / WORK)
 
     def look(self, overwrite: bool) -> None:
         """Refuse, before anything is read or written."""
-        self.store.look(overwrite)
-        for other in self.others:
-            look_at(other.folder, other.check)
+        for folder in (self.store, *self.others):
+            folder.look(overwrite)
 
     @contextmanager
     def held(self, overwrite: bool) -> Iterator[Making]:
-        """Hold them all for the run."""
+        """Hold them all for the run; what a killed one left half-written, or spilt, goes."""
         with ExitStack() as held:
             for other in self.others:
-                held.enter_context(other.held())
-            making = held.enter_context(self.store.making(overwrite))
-            clear_temporary(self.store.root / WORK)
+                held.enter_context(other.held(overwrite))
+            making = held.enter_context(self.store.filling(overwrite))
+            remove(self.work, lambda name: is_temporary(Path(name).name)
+                   or (is_work(name) and (name.endswith("/") or name.startswith(f"{SPILL}/"))))  # fmt: skip
             yield making
 
 

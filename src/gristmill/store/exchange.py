@@ -68,7 +68,7 @@ def join(paths: Sequence[PathLike], out: PathLike, *, overwrite: bool = False) -
         _check_alike(parts[0], part)
         refuse_inside(part.root, root)
     manifest = _joined(parts, Path(place_at(root).real()))
-    with StoreFolder(root, "join").making(overwrite) as making:
+    with StoreFolder(root, "join").filling(overwrite) as making:
         kept = [part.root / TOKENIZER for part in parts if place_at(part.root / TOKENIZER).exists()]
         if kept:
             place_at(root / TOKENIZER).write(place_at(kept[0]).read())

@@ -14,18 +14,7 @@ from pathlib import Path
 
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.places.door import place_at
-from gristmill.places.folders import (
-    UNFINISHED,
-    Claim,
-    IsOurs,
-    claim,
-    is_lock,
-    look_at,
-    only_run,
-    read_claim,
-    refuse_others,
-    remove,
-)
+from gristmill.places.folders import Claim, IsOurs, OwnFolder, is_lock, remove
 from gristmill.places.local import is_temporary
 from gristmill.store.format import is_own_shard, shard_files
 from gristmill.store.index import is_pack_index
@@ -43,8 +32,11 @@ def _nothing(name: str) -> bool:
 
 
 @dataclass(frozen=True)
-class StoreFolder:
+class StoreFolder(OwnFolder):
     """Where a command makes a store; `is_work` knows the names of what it leaves there to go on from, if anything."""
+
+    making = "store"
+    last = MANIFEST
 
     root: Path
     command: str
@@ -52,71 +44,45 @@ class StoreFolder:
 
     @property
     def about(self) -> dict[str, object]:
-        return {"making": "store", "command": self.command}
+        return {"making": self.making, "command": self.command}
 
-    def look(self, overwrite: bool) -> None:
-        """Refuse the folder where it is not free for a store; nothing is written for that."""
-        look_at(self.root, lambda: self._check(overwrite))
+    def listed(self) -> set[str] | None:
+        """The shards of a finished store, by which its other files are known."""
+        if not place_at(self.root / MANIFEST).exists():
+            return None
+        try:
+            return _own_shards(load_manifest(self.root))
+        except StoreError as error:
+            raise ConfigError(
+                f"{self.root} holds a {MANIFEST} that does not say which files are a store's: {error} "
+                "Choose another folder, or look at this one and remove it yourself."
+            ) from error
+
+    def files_of(self, listed: Iterable[str]) -> set[str]:
+        return {name for shard in listed for name in shard_files(shard)}
+
+    def is_own(self, name: str, files: set[str] | None) -> bool:
+        path, folder = self.root / name, name.rpartition("/")[0]
+        if name.rstrip("/") in SPLITS:
+            return name.endswith("/")
+        if is_temporary(path.name) and folder in ("", *SPLITS):
+            return True
+        if _PACK_INDEX.fullmatch(name):
+            return files is not None and (is_lock(path) if name.endswith(".lock") else is_pack_index(path))
+        return files is not None and (name in STORE_FILES or name in files or self.is_work(name))
+
+    def resumes(self, name: str, files: set[str]) -> bool:
+        return name in files or self.is_work(name)
 
     @contextmanager
-    def making(self, overwrite: bool) -> Iterator[Making]:
-        """Hold the folder, cleared of all but what this command can go on from."""
-        with only_run(self.root, lambda: self._check(overwrite)):
-            yield self._start()
+    def filling(self, overwrite: bool) -> Iterator[Making]:
+        """Hold the folder for a store that is made in it."""
+        with self.held(overwrite) as made:
+            for split in SPLITS:
+                place_at(self.root / split).make_folder()
+            yield Making(self, made)
 
-    def _check(self, overwrite: bool) -> None:
-        refuse_others(self.root, self._names(), "a store")
-        begun, finished = read_claim(self.root), _finished(self.root)
-        if finished and not overwrite:
-            if begun:  # it was killed between its last two steps
-                self._end(begun)
-            raise ConfigError(
-                f"{self.root} already holds a store: choose another folder, or say overwrite=True.",
-                arguments="overwrite",
-            )
-        if begun and not finished and begun.about != self.about and not overwrite:
-            what = begun.about.get("command", "making")
-            raise ConfigError(
-                f"{self.root} holds an unfinished {what}: run that again, or say overwrite=True.",
-                arguments="overwrite",
-            )
-
-    def _names(self) -> IsOurs:
-        """What is ours in this folder as it stands."""
-        begun, finished = read_claim(self.root), _finished(self.root)
-        shards = {*(begun.names if begun else ()), *_own_shards(finished)}
-        files = {name for shard in shards for name in shard_files(shard)}
-        if begun or finished:
-            files.update(STORE_FILES)
-        known = begun is not None or finished is not None
-
-        def is_ours(name: str) -> bool:
-            path = self.root / name
-            if name.rstrip("/") in SPLITS:
-                return name.endswith("/")
-            if name == UNFINISHED:
-                return begun is not None
-            if _PACK_INDEX.fullmatch(name):
-                return known and (is_lock(path) if name.endswith(".lock") else is_pack_index(path))
-            own_place = "/" not in name or name.startswith(tuple(f"{split}/" for split in SPLITS))
-            return name in files or (own_place and is_temporary(path.name)) or (known and self.is_work(name))
-
-        return is_ours
-
-    def _start(self) -> Making:
-        """Claim the folder, then unmake what it holds: the manifest goes first."""
-        is_ours, finished, begun = self._names(), _finished(self.root), read_claim(self.root)
-        goes_on = finished is None and begun is not None and begun.about == self.about
-        made = claim(self.root, self.about, _own_shards(finished))
-        place_at(self.root / MANIFEST).remove()
-        kept = {name for shard in made.names for name in shard_files(shard)} if goes_on else set()
-        remove(self.root, lambda name: is_ours(name) and name != UNFINISHED and name not in kept
-               and not (goes_on and self.is_work(name)))  # fmt: skip
-        for split in SPLITS:
-            place_at(self.root / split).make_folder()
-        return Making(self, made)
-
-    def _end(self, made: Claim) -> None:
+    def end(self, made: Claim) -> None:
         remove(self.root, self.is_work)
         made.release()
 
@@ -136,30 +102,17 @@ class Making:
 
     def finish(self, manifest: Manifest) -> None:
         """Remove shards that no manifest names any more, and declare the store whole."""
-        listed = {name for shard in self.claim.names for name in shard_files(shard)}
-        listed -= {name for shard in _own_shards(manifest) for name in shard_files(shard)}
+        files_of = self.folder.files_of  # a compressed shard has the side files of a plain one
+        listed = files_of(self.claim.names) - files_of(_own_shards(manifest))
         root = self.folder.root
         remove(root, lambda name: name in listed or name.rstrip("/") in SPLITS or is_temporary(Path(name).name))
         for split in SPLITS:
             place_at(root / split).make_folder()
         manifest.save(root, self.sums)
-        self.folder._end(self.claim)
+        self.folder.end(self.claim)
 
 
-def _finished(root: Path) -> Manifest | None:
-    """The manifest of a finished store, if there is one."""
-    if not place_at(root / MANIFEST).exists():
-        return None
-    try:
-        return load_manifest(root)
-    except StoreError as error:
-        raise ConfigError(
-            f"{root} holds a {MANIFEST} that does not say which files are a store's: {error} "
-            "Choose another folder, or look at this one and remove it yourself."
-        ) from error
-
-
-def _own_shards(manifest: Manifest | None) -> set[str]:
+def _own_shards(manifest: Manifest) -> set[str]:
     """The shards that lie in the store itself, not in those that it joins."""
-    found = manifest.splits if manifest else {}
-    return {entry.path for split, entries in found.items() for entry in entries if is_own_shard(split, entry.path)}
+    listed = ((split, entry.path) for split, entries in manifest.splits.items() for entry in entries)
+    return {path for split, path in listed if is_own_shard(split, path)}

@@ -86,7 +86,7 @@ def import_store(
     stores = _opened(paths, split, dtype, eos)
     _refuse_own_files(root, stores)
     job = _Import(root, eos, vocab_size)
-    with shown(progress) as told, StoreFolder(root, "import").making(overwrite) as making:
+    with shown(progress) as told, StoreFolder(root, "import").filling(overwrite) as making:
         told.start("importing", sum(_size(store) for files in stores.values() for store in files))
         making.will_write(shard_name(name, i, "none") for name in stores for i in range(len(stores[name])))
         splits = {name: job.add_split(name, _read(stores.get(name, []), eos, boundaries, told)) for name in SPLITS}
