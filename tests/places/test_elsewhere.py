@@ -102,6 +102,7 @@ class Memory(Place):
         wanted = list(ranges)
         cls.asked["fetch"] += 1
         cls.asked["ranges"] += len(wanted)
+        cls.asked["bytes"] += sum(each.size for each in wanted)
         return super().fetch(wanted)
 
 
@@ -177,19 +178,18 @@ def test_the_frames_of_a_stack_are_asked_for_at_once(large: Path) -> None:
     assert Memory.asked["fetch"] == 1 + tables and Memory.asked["ranges"] > 3 + tables
 
 
-def test_with_locality_a_frame_is_fetched_once_for_each_block_it_has_part_of(
-    large: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_with_locality_each_block_is_fetched_once_an_epoch(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Frames.__init__, "__defaults__", (1,))
-    store = gm.open("memory://corpus")
-    frames = sum(-(-int(tokens) // FRAME_TOKENS) for tokens in store.files.tokens)
     fetched = {}
     for name, options in {"far": {}, "near": {"locality": {"block": 1024, "window": 2}}}.items():
         Memory.asked.clear()
-        list(gm.Loader(gm.Plan(gm.open("memory://corpus"), seq_len=64, batch_size=8, options=options), threads=0))
-        fetched[name] = Memory.asked["ranges"]
-    tables = 3 * store.num_shards if any("zst" in path for path in Memory.longest) else 0
-    assert fetched["near"] <= 2 * frames + tables < fetched["far"] / 3
+        plan = gm.Plan(gm.open("memory://corpus"), seq_len=64, batch_size=8, options=options)
+        for _ in gm.Loader(plan, threads=0, keys="labels"):
+            pass
+        fetched[name] = Memory.asked["bytes"]
+    size = sum(len(data) for path, data in Memory.files.items() if "train/" in path and ".bin" in path)
+    packed = any("zst" in path for path in Memory.longest)
+    assert size <= fetched["near"] <= (2.3 if packed else 1.08) * size < fetched["far"] / 3
 
 
 def test_a_frame_that_came_damaged_is_named_each_time(large: Path) -> None:

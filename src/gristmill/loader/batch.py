@@ -12,6 +12,7 @@ import numpy as np
 from gristmill.core.arguments import as_whole
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError
+from gristmill.loader.demand import extent_tokens, reach, stores_of, window_bytes
 from gristmill.loader.fill import DTYPES, IGNORED, NO_DOCUMENTS, Batch, Filler, as_keys
 from gristmill.loader.locate import find_pieces
 from gristmill.loader.pieces import Pieces
@@ -19,9 +20,9 @@ from gristmill.order.cut import DocumentCut
 from gristmill.order.options import check_positive
 from gristmill.order.phases import Segment
 from gristmill.order.plan import Plan
+from gristmill.store.blocks import BLOCK
 from gristmill.store.format import FRAME_TOKENS
 from gristmill.store.maps import MAX_MAPS
-from gristmill.store.opening import as_store
 from gristmill.store.table import DocumentColumns, table_of
 
 _NEED_DOCUMENTS = {"doc_ids", "position_ids", "cu_seqlens"}
@@ -98,14 +99,6 @@ class Located(NamedTuple):
     figures: list[tuple[int, int, int]]
 
 
-def _frames_of_windows(plan: Plan) -> int:
-    """Frames that the windows of all sources touch: a plan with locality reads each of them once, if they stay."""
-    if plan.options.locality is None:
-        return 0
-    tokens = plan.options.locality.block * max(segment.seq_len for segment in plan.segments)
-    return len(plan.sources) * (plan.options.locality.window + 1) * (tokens // FRAME_TOKENS + 2)
-
-
 class Assembler:
     """Builds the batches of a plan with the keys asked for. Safe to call from many threads, and can be pickled."""
 
@@ -126,8 +119,11 @@ class Assembler:
         masked = self._by_piece or bool(plan.exclusions) or not plan.options.drop_last
         asked = {"input_ids", *keys, *(("loss_mask",) if masked else ())}
         self._looks_up = not self._by_piece and not _NEED_DOCUMENTS.isdisjoint(keys)
-        self._table = table_of([as_store("A source", source.store) for source in plan.sources], max_maps)
-        self._table.keep_frames(_frames_of_windows(plan))
+        stores = stores_of(plan)
+        itemsizes = [store.dtype.itemsize for store in stores]
+        self._table = table_of(stores, max_maps, extent_tokens(plan, itemsizes))
+        edge = FRAME_TOKENS if self._table.compressed.any() else BLOCK
+        self._table.keep_extents(window_bytes(plan, itemsizes, edge))
         if self._by_piece or self._looks_up:
             _ = self._table.documents  # which may refuse
         self._eos = self._one_eos(masked)
@@ -173,10 +169,9 @@ class Assembler:
     def locate(self, group: Group) -> Located:
         """Where the tokens of a group lie, found for all its steps at once: indexes are read, but no tokens."""
         pieces = find_pieces(self._plan, self._table, group.segment, group.samples)
-        # The token after a piece is its last label: without labels its page is left alone.
-        reach = pieces.lengths + pieces.follows if "labels" in self.filler.keys else pieces.lengths
-        shards, edges = self._table.shards_of(pieces.positions, reach), pieces.edges(len(group.steps) * group.rows)
-        return Located(group, shards, pieces, reach, edges, _figures(group, pieces, edges[:: group.rows]))
+        read = reach(pieces, "labels" in self.filler.keys)  # without labels the page after a piece is left alone
+        shards, edges = self._table.shards_of(pieces.positions, read), pieces.edges(len(group.steps) * group.rows)
+        return Located(group, shards, pieces, read, edges, _figures(group, pieces, edges[:: group.rows]))
 
     def fill(self, located: Located) -> Iterator[Stack]:
         """The batches of a group, up to 4 MiB of them (at least one) a stack, each in memory of its own.
@@ -184,14 +179,14 @@ class Assembler:
         Memory is used again when nothing refers to any of its batches; sizes are powers of two, so that there are few.
         Nothing is leased while a caller has a stack in hand.
         """
-        group, touched, pieces, reach, edges, figures = located
+        group, touched, pieces, read, edges, figures = located
         rows, seq_len, sample_ids = group.rows, group.segment.seq_len, group.sample_ids
         tallies = [Tally(*row) for row in figures]
-        self._table.announce(touched, pieces.positions, reach)
+        self._table.announce(touched, pieces.positions, read)
         for here in _powers_of_two(len(group.steps), self._most_steps(group)):
             steps, own = group.steps[here], edges[here.start * rows : here.stop * rows + 1]
             placed = slice(int(own[0]), int(own[-1]))
-            leased = self._table.tokens(touched, pieces.positions[placed], reach[placed])
+            leased = self._table.tokens(touched, pieces.positions[placed], read[placed])
             with leased as shards, self._documents(touched) as documents:
                 flat, merged = self.filler.fill(shards, documents, pieces, own, seq_len, group.width(here.start))
             if np.count_nonzero(merged):

@@ -1,9 +1,10 @@
-"""Frames of shards that are not mapped as they are, kept up to a bound: the longest unused go first, none that is read.
+"""Extents of shards that are not mapped as they are, kept up to a bound: the longest unused go first, none in use.
 
-A frame is 65,536 tokens: one that is decompressed, or a stretch of a plain file that is fetched, since a request takes
-about as long for 128 KiB as for 4. Random samples of 2,048 tokens hardly ever meet a frame twice, so that each costs a
-whole frame (0.17 ms to decompress): the cache is for neighbours (labels across an edge, packed documents, a stream in
-order), and its memory is used again rather than given back, since a fresh page costs as much as decompressing into it.
+An extent (see `grid.py`) is a frame of 65,536 tokens that is decompressed, or a part of a plain file that is fetched.
+Random samples of 2,048 tokens hardly ever meet a frame twice, so that each costs a whole frame (0.17 ms to decompress):
+the cache is for neighbours (labels across an edge, packed documents, a stream in order) and for orders that come back
+to a block. The memory of frames is used again rather than given back, since a fresh page costs as much as decompressing
+into it.
 """
 
 from __future__ import annotations
@@ -23,18 +24,18 @@ from gristmill.core.arrays import Bytes, Ints
 from gristmill.core.locks import Lock
 from gristmill.places.memory import view
 from gristmill.store.format import FRAME_TOKENS
+from gristmill.store.grid import Extent, runs
 from gristmill.store.seekable import decompress, frame_offsets
 
 if TYPE_CHECKING:
     from gristmill.store.table import ShardTable
 
 CACHE_BYTES = 64 << 20
-Key = tuple[int, int]
 
 
 @dataclass(eq=False, slots=True)
 class _Slot:
-    """The memory of one frame and how many readers it has."""
+    """The memory of one extent and how many readers it has."""
 
     memory: Bytes
     address: int
@@ -42,117 +43,139 @@ class _Slot:
 
 
 class Frames:
-    """The frames of a table's shards. Safe to call from many threads.
+    """The extents of a table's framed shards. Safe to call from many threads.
 
-    At most `limit` bytes are held, or what is leased at one time, if that is more. Two threads that miss one frame at
-    the same time both decompress it: waiting for each other would cost more than it saves, and could hang a fork.
+    At most `limit` bytes are held, or what is leased at one time, if that is more. Two threads that miss one extent at
+    the same time both bring it: waiting for each other would cost more than it saves, and could hang a fork.
     """
 
     def __init__(self, table: ShardTable, limit: int = CACHE_BYTES) -> None:
-        self._table = table
-        self._frame_bytes = FRAME_TOKENS * int(table.itemsizes.max())
-        self._most = max(limit // self._frame_bytes, 1)
+        self._table, self._limit = table, limit
         self._lock = Lock()
         self._forget()
 
     def _forget(self) -> None:
         """Begin empty; what a thread of the parent was doing when this process was forked is of no use here."""
         self._owner = os.getpid()
-        self._leased: dict[Key, _Slot] = {}
-        self._idle: collections.OrderedDict[Key, _Slot] = collections.OrderedDict()
+        self._leased: dict[Extent, _Slot] = {}
+        self._idle: collections.OrderedDict[Extent, _Slot] = collections.OrderedDict()
+        self._held = 0
         # 8 bytes a frame of the compressed shards read so far: 12 KB a shard of 100 million tokens.
         self._offsets: dict[int, Ints] = {}
 
-    def keep(self, count: int) -> None:
-        """Hold so many frames from now on, if that is more than before."""
-        self._most = max(self._most, count)
+    def keep(self, size: int) -> None:
+        """Hold so many bytes from now on, if that is more than before."""
+        self._limit = max(self._limit, size)
 
     @contextlib.contextmanager
-    def leased(self, shards: Ints, frames: Ints) -> Iterator[Ints]:
-        """The addresses of distinct (shard, frame) pairs for the length of the block; what can be mapped must be."""
-        keys = list(zip(shards.tolist(), frames.tolist(), strict=True))
-        slots: dict[Key, _Slot] = {}
+    def leased(self, shards: Ints, places: Ints) -> Iterator[Ints]:
+        """The addresses of distinct extents, in rising order, for the length of the block.
+
+        Compressed shards that can be mapped must be.
+        """
+        keys = [Extent(*key) for key in zip(shards.tolist(), places.tolist(), strict=True)]
+        slots: dict[Extent, _Slot] = {}
         try:
             self._take(keys, slots)
             yield np.array([slots[key].address for key in keys], dtype=np.int64)
         finally:
             self._give_back(slots)
 
-    def _take(self, keys: list[Key], slots: dict[Key, _Slot]) -> None:
+    def _take(self, keys: list[Extent], slots: dict[Extent, _Slot]) -> None:
         """Lease every key: first what is here, so that it stays, then what must come."""
         with self._lock:
             if self._owner != os.getpid():
                 self._forget()
             slots.update((key, self._lease(key)) for key in keys if key in self._leased or key in self._idle)
         missing = [key for key in keys if key not in slots]
-        for key, data in zip(missing, self._table.bins.parts([self._range(*key) for key in missing]), strict=True):
+        for key, data in zip(missing, self._parts(missing), strict=True):
             slots[key] = self._add(key, data)
 
-    def _lease(self, key: Key) -> _Slot:
+    def _lease(self, key: Extent) -> _Slot:
         slot = self._leased.get(key) or self._idle.pop(key)
         slot.leases += 1
         self._leased[key] = slot
         return slot
 
-    def _range(self, shard: int, frame: int) -> tuple[int, int, int]:
-        """The shard's number, and where the bytes of a frame begin and end in its file."""
-        table, itemsize = self._table, int(self._table.itemsizes[shard])
+    def _parts(self, keys: list[Extent]) -> Iterator[Bytes]:
+        """The bytes of extents as they lie in their files, neighbours asked for as one."""
+        places = np.array([self._range(key) for key in keys], dtype=np.int64).reshape(-1, 2)
+        shards, starts, ends = np.array([key.shard for key in keys], dtype=np.int64), places[:, 0], places[:, 1]
+        joined = runs(shards, starts, ends)
+        wanted = [(int(shards[run.start]), int(starts[run.start]), int(ends[run.stop - 1])) for run in joined]
+        for run, (_, at, _), data in zip(joined, wanted, self._table.bins.parts(wanted), strict=True):
+            yield from (data[start - at : end - at] for start, end in places[run].tolist())
+
+    def _range(self, key: Extent) -> tuple[int, int]:
+        """Where the bytes of an extent begin and end in its file."""
+        table, shard = self._table, key.shard
         if not table.compressed[shard]:
-            first = int(table.headers[shard]) + frame * FRAME_TOKENS * itemsize
-            return shard, first, first + self._tokens_of(shard, frame) * itemsize
+            start, end = (int(at[0]) for at in table.grid.byte_ranges(*_alone(key)))
+            return int(table.headers[shard]) + start, int(table.headers[shard]) + end
         if shard not in self._offsets:
             size, tokens = table.bins.size(shard), int(table.starts[shard + 1] - table.starts[shard])
-            name = f"Shard {table.bins.path(shard)}"
+            name, itemsize = f"Shard {table.bins.path(shard)}", int(table.itemsizes[shard])
             self._offsets[shard] = frame_offsets(partial(self._read, shard), size, tokens, itemsize, name)
-        first, end = self._offsets[shard][frame : frame + 2].tolist()
-        return shard, first, end
+        first, end = self._offsets[shard][key.place : key.place + 2].tolist()
+        return first, end
 
     def _read(self, shard: int, at: int, size: int) -> bytes:
         return next(self._table.bins.parts([(shard, at, at + size)])).tobytes()
 
-    def _tokens_of(self, shard: int, frame: int) -> int:
-        """How many tokens a frame has: all but the last of a shard as many."""
-        tokens = int(self._table.starts[shard + 1] - self._table.starts[shard])
-        return min(tokens - frame * FRAME_TOKENS, FRAME_TOKENS)
-
-    def _add(self, key: Key, data: Bytes) -> _Slot:
-        """Fill memory outside of the lock; if another thread was first, its copy is the one that counts."""
-        memory = self._memory()
-        self._fill(*key, data, memory[: self._tokens_of(*key) * int(self._table.itemsizes[key[0]])])
+    def _add(self, key: Extent, data: Bytes) -> _Slot:
+        """Check or unpack outside of the lock; if another thread was first, its copy is the one that counts."""
+        memory = self._unpacked(key, data) if self._table.compressed[key.shard] else self._checked(key, data)
         with self._lock:
             if key not in self._leased and key not in self._idle:
                 self._idle[key] = _Slot(memory, memory.ctypes.data)
+                self._held += len(memory)
             return self._lease(key)
 
-    def _fill(self, shard: int, frame: int, data: Bytes, memory: Bytes) -> None:
-        """Tokens as they were written, which the sums of their frame or of their blocks say."""
-        if self._table.compressed[shard]:
-            decompress(data.data, memory, f"Frame {frame} of shard {self._table.bins.path(shard)}")
-        else:
-            memory[:] = data
-            self._table.check_fetched(shard, frame * FRAME_TOKENS, memory)
+    def _checked(self, key: Extent, data: Bytes) -> Bytes:
+        """Fetched tokens, compared with the sums of their blocks."""
+        held, _ = self._table.grid.held(*_alone(key))
+        self._table.check_fetched(key.shard, int(held[0]), data)
+        self._reclaimed(len(data))
+        return data
 
-    def _memory(self) -> Bytes:
-        """Memory for a frame: that of the longest unused one, once the bound is reached."""
+    def _unpacked(self, key: Extent, data: Bytes) -> Bytes:
+        """A frame's tokens, compared with its own sum."""
+        itemsize, (first, end) = int(self._table.itemsizes[key.shard]), self._table.grid.tokens(*_alone(key))
+        size = FRAME_TOKENS * itemsize
+        found = self._reclaimed(size)
+        memory = np.empty(size, dtype=np.uint8) if found is None else found
+        name = f"Frame {key.place} of shard {self._table.bins.path(key.shard)}"
+        decompress(data.data, memory[: int(end[0] - first[0]) * itemsize], name)
+        return memory
+
+    def _reclaimed(self, size: int) -> Bytes | None:
+        """Let go of the longest unused until `size` bytes fit into the bound; of those, memory of just that size."""
+        found = None
         with self._lock:
-            if self._idle and len(self._leased) + len(self._idle) >= self._most:
-                return self._idle.popitem(last=False)[1].memory
-        return np.empty(self._frame_bytes, dtype=np.uint8)
+            while self._idle and self._held + size > self._limit:
+                memory = self._idle.popitem(last=False)[1].memory
+                self._held -= len(memory)
+                found = memory if len(memory) == size and memory.flags.writeable else found
+        return found
 
-    def _give_back(self, slots: dict[Key, _Slot]) -> None:
+    def _give_back(self, slots: dict[Extent, _Slot]) -> None:
         with self._lock:
             for key, slot in slots.items():
                 slot.leases -= 1
                 if not slot.leases and self._leased.get(key) is slot:  # else it was leased before a fork
                     self._idle[key] = self._leased.pop(key)
-            while self._idle and len(self._leased) + len(self._idle) > self._most:
-                self._idle.popitem(last=False)
+        self._reclaimed(0)
 
     def read(self, shard: int, start: int, stop: int, out: npt.NDArray[np.generic]) -> None:
-        """Copy tokens [start, stop) of a shard to `out`, one frame after the other."""
+        """Copy tokens [start, stop) of a compressed shard to `out`, one frame after the other."""
         for frame in range(start // FRAME_TOKENS, -(-stop // FRAME_TOKENS)):
             base = frame * FRAME_TOKENS
             first, end = max(start, base), min(stop, base + FRAME_TOKENS)
             with self._table.bins.leased(one := np.array([shard])), self.leased(one, np.array([frame])) as addresses:
                 tokens = view(int(addresses[0]), out.dtype.str, end - base)
                 out[first - start : end - start] = tokens[first - base :]
+
+
+def _alone(key: Extent) -> tuple[Ints, Ints]:
+    """An extent as columns."""
+    return np.array([key.shard]), np.array([key.place])

@@ -14,6 +14,7 @@ import numpy as np
 from gristmill.core.arrays import Bytes, Ints
 from gristmill.core.errors import StoreError
 from gristmill.places.memory import advise, resident
+from gristmill.store.grid import make_grid
 from gristmill.store.idx import check_idx
 from gristmill.store.maps import MAX_COPIES, MAX_MAPS, Maps
 
@@ -32,20 +33,23 @@ def offsets(counts: Ints) -> Ints:
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts, dtype=np.int64)])
 
 
-def table_of(stores: Sequence[Store], max_maps: int = MAX_MAPS) -> ShardTable:
+def table_of(stores: Sequence[Store], max_maps: int = MAX_MAPS, extents: tuple[int, ...] = ()) -> ShardTable:
     """The table of stores. The first one keeps it: what one loader has mapped and found whole, the next need not."""
     keeper = stores[0]
     with keeper.lock:
-        if keeper.table is None or not keeper.table.is_of(stores, max_maps):
-            keeper.table = ShardTable(stores, max_maps)
+        if keeper.table is None or not keeper.table.is_of(stores, max_maps, extents):
+            keeper.table = ShardTable(stores, max_maps, extents)
         return keeper.table
 
 
 class ShardTable:
-    """The shards of `stores` end to end: token p of store k is bases[k] + p, document d documents.bases[k] + d."""
+    """The shards of `stores` end to end: token p of store k is bases[k] + p, document d documents.bases[k] + d.
 
-    def __init__(self, stores: Sequence[Store], max_maps: int = MAX_MAPS) -> None:
-        self._stores, self.max_maps = tuple(stores), max_maps
+    extents[k]: how many tokens of store k are fetched as one, where it is fetched (see `grid.py`).
+    """
+
+    def __init__(self, stores: Sequence[Store], max_maps: int = MAX_MAPS, extents: tuple[int, ...] = ()) -> None:
+        self._stores, self.max_maps, self._extent_tokens = tuple(stores), max_maps, extents
         shards = np.array([len(store.files) for store in stores], dtype=np.int64)
         self.firsts = offsets(shards)
         self.starts = offsets(np.concatenate([store.files.tokens for store in stores]))
@@ -58,23 +62,27 @@ class ShardTable:
         self.bins = Maps(len(fetched), self._bin_path, self._bin_size, max_maps, random=True, fetched=fetched)
         self.compressed = np.concatenate([store.files.compressed for store in stores]) > 0
         self.framed = self.compressed | fetched
+        self.grid = make_grid(
+            self.starts, self.itemsizes, self.firsts, fetched=fetched, compressed=self.compressed, tokens=extents
+        )
         self._extents = self._make_extents() if self.framed.any() else None
         self._trust = self._make_trust()
         self._faults = 0
 
-    def is_of(self, stores: Sequence[Store], max_maps: int) -> bool:
-        """Whether it is a table of these very stores."""
-        return self.max_maps == max_maps and list(map(id, self._stores)) == list(map(id, stores))
+    def is_of(self, stores: Sequence[Store], max_maps: int, extents: tuple[int, ...]) -> bool:
+        """Whether it is a table of these very stores, and cuts what is fetched as it is wanted."""
+        cut = self._extent_tokens == extents or not self.bins.fetched.any()
+        return cut and self.max_maps == max_maps and list(map(id, self._stores)) == list(map(id, stores))
 
     def _make_extents(self) -> Extents:
         from gristmill.store.extents import Extents
 
         return Extents(self)
 
-    def keep_frames(self, count: int) -> None:
-        """Let so many frames stay in memory, where there are frames: what an order needs that comes back to them."""
+    def keep_extents(self, size: int) -> None:
+        """Let so many bytes of extents stay in memory, where there are any: what an order needs that comes back."""
         if self._extents:
-            self._extents.frames.keep(count)
+            self._extents.frames.keep(size)
 
     def _make_trust(self) -> Trust | None:
         from gristmill.store.trust import Trust

@@ -1,0 +1,100 @@
+"""Which extents of which shards the steps of a plan read: what a loader fetches, and what can be foretold of it.
+
+demand = Demand(plan, labels=True)
+shards, starts, ends = demand.of(plan.segment(step), plan.samples(step))     # bytes of shards, in order of first use
+
+All of it is arithmetic for `chunk` and `window`; `pad` and `pack` look up documents in the indices of their stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from gristmill.core.arrays import Ints
+from gristmill.loader.locate import find_pieces
+from gristmill.loader.pieces import Pieces
+from gristmill.order.phases import Segment
+from gristmill.order.plan import Plan
+from gristmill.store.blocks import BLOCK
+from gristmill.store.grid import MOST_BYTES, Grid, make_grid
+from gristmill.store.opening import as_store
+from gristmill.store.reader import Store
+from gristmill.store.table import table_of
+
+# Documents that follow each other in a file are served near each other: these share a request.
+_PADDED_BYTES = 64 << 10
+
+
+def stores_of(plan: Plan) -> list[Store]:
+    """The opened stores of a plan's sources."""
+    return [as_store("A source", source.store) for source in plan.sources]
+
+
+def extent_tokens(plan: Plan, itemsizes: Sequence[int]) -> tuple[int, ...]:
+    """For each source of a plan the tokens of its extents, where it is fetched and not compressed."""
+    return tuple(_tokens(plan, k, itemsize) for k, itemsize in enumerate(itemsizes))
+
+
+def _tokens(plan: Plan, k: int, itemsize: int) -> int:
+    """A block of the plan where there are any; else what a sample reads, as far as that can be known."""
+    first, near = plan.segments[0], plan.segments[0].lanes[k].order.locality
+    if plan.options.cut == "chunk":
+        if near is not None:
+            return _divided(near.block * first.unit, itemsize)
+        shortest = min(segment.seq_len for segment in plan.segments)
+        return shortest if plan.options.shuffle else shortest * max(MOST_BYTES // (shortest * itemsize), 1)
+    ordered = plan.options.cut == "pad" and (near is not None or not plan.options.shuffle)
+    return (_PADDED_BYTES if ordered else BLOCK) // itemsize
+
+
+def _divided(tokens: int, itemsize: int) -> int:
+    """A block in equal parts of at most twice what one request is good for, if there are such."""
+    fewest = -(-tokens * itemsize // (2 * MOST_BYTES))
+    return next((tokens // count for count in range(fewest, 2 * fewest + 1) if tokens % count == 0), tokens)
+
+
+def window_bytes(plan: Plan, itemsizes: Sequence[int], edge_tokens: int) -> int:
+    """What the windows of all sources hold: a plan with locality reads each block once, if they stay.
+
+    edge_tokens: how much of its neighbours a block may bring along on each side.
+    """
+    near = plan.options.locality
+    if near is None:
+        return 0
+    tokens = near.block * max(segment.seq_len for segment in plan.segments)
+    return sum((near.window + 1) * (tokens + 2 * edge_tokens) * itemsize for itemsize in itemsizes)
+
+
+def reach(pieces: Pieces, labels: bool) -> Ints:
+    """Tokens that are read from each piece's position on: the one after it is its last label."""
+    return pieces.lengths + pieces.follows if labels else pieces.lengths
+
+
+class Demand:
+    """What the samples of a plan read if all its stores were fetched; a compressed one is told as it is unpacked."""
+
+    def __init__(self, plan: Plan, labels: bool) -> None:
+        self._plan, self._labels, stores = plan, labels, stores_of(plan)
+        self._table = table = table_of(stores)
+        tokens = extent_tokens(plan, [store.dtype.itemsize for store in stores])
+        everywhere = np.ones(len(table.headers), dtype=np.bool_)
+        self.grid: Grid = make_grid(
+            table.starts, table.itemsizes, table.firsts, fetched=everywhere, compressed=table.compressed, tokens=tokens
+        )
+
+    def of(self, segment: Segment, samples: Ints) -> tuple[Ints, Ints, Ints]:
+        """Shard, first byte and end of each extent that samples touch, once each, in the order of first use."""
+        shards, places = self.extents(segment, samples)
+        return shards, *self.grid.byte_ranges(shards, places)
+
+    def extents(self, segment: Segment, samples: Ints) -> tuple[Ints, Ints]:
+        """The same extents by shard and place."""
+        pieces = find_pieces(self._plan, self._table, segment, samples)
+        return self.grid.in_order_of_use(pieces.positions, reach(pieces, self._labels))
+
+    def of_steps(self, steps: range) -> Iterator[tuple[Ints, Ints, Ints]]:
+        """What each step touches, by itself."""
+        for step in steps:
+            yield self.of(self._plan.segment(step), self._plan.samples_of_steps(step, 1))

@@ -1,0 +1,140 @@
+"""Which parts of shards are fetched, held and evicted as one: *extents*, laid out by arithmetic alone.
+
+A grid cuts each shard into extents of `lengths[i]` tokens, the first of which is `shifts[i]` shorter: so the extents of
+a shard can be the blocks of a plan, which run through the whole stream and do not begin where a shard does.
+
+    stream   |   block 0   |   block 1   |   block 2   |
+    shards   |      shard 0      |      shard 1        |
+    extents  |      0      |  1  |   0   |      1      |     shard 1 has shift 6 of 13
+
+The bytes of an extent are rounded outwards to the blocks that `.blocks` has sums of, so that they can be checked as
+they come, and hold the token after its last one, which is a label. Frames of compressed shards are extents too, but
+where their bytes lie is known to the seek table of their file alone; a shard that can be mapped is one extent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from gristmill.core.arrays import Ints, Mask
+from gristmill.store.blocks import BLOCK
+from gristmill.store.format import FRAME_TOKENS
+
+# What is asked for in one request at most, if it is more than one extent.
+MOST_BYTES = 1 << 20
+
+
+class Extent(NamedTuple):
+    """An extent by the number of its shard and its own number there."""
+
+    shard: int
+    place: int
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Shard i holds tokens [starts[i], starts[i + 1]) of a row of shards, `itemsizes[i]` bytes each, in extents.
+
+    rounded[i]: its extents are rounded outwards and hold the token after their last one.
+    """
+
+    starts: Ints
+    itemsizes: Ints
+    lengths: Ints
+    shifts: Ints
+    rounded: Mask
+    firsts: Ints
+
+    def touched(self, positions: Ints, lengths: Ints) -> tuple[Ints, Ints]:
+        """Shard and place of the extents that pieces [positions, + lengths) need, each once, in rising order."""
+        return self._placed(_distinct(*self._needed(positions, lengths)))
+
+    def in_order_of_use(self, positions: Ints, lengths: Ints) -> tuple[Ints, Ints]:
+        """The same in the order in which the pieces first need them."""
+        numbers = _ranges(*self._needed(positions, lengths))
+        _, first = np.unique(numbers, return_index=True)
+        return self._placed(numbers[np.sort(first)])
+
+    def _placed(self, numbers: Ints) -> tuple[Ints, Ints]:
+        shards = np.searchsorted(self.firsts, numbers, side="right") - 1
+        return shards, numbers - self.firsts[shards]
+
+    def _needed(self, positions: Ints, lengths: Ints) -> tuple[Ints, Ints]:
+        """The first and the last extent of each piece; one that holds all but the last token of a piece holds all."""
+        last = positions + np.maximum(lengths, 1) - 1
+        first_shards, last_shards = (np.searchsorted(self.starts, at, side="right") - 1 for at in (positions, last))
+        spared = self.rounded[last_shards] & (last > np.maximum(positions, self.starts[last_shards]))
+        return self._numbers(first_shards, positions), self._numbers(last_shards, last - spared)
+
+    def _numbers(self, shards: Ints, positions: Ints) -> Ints:
+        """The extents of positions, counted through all shards."""
+        inside = positions - self.starts[shards] + self.shifts[shards]
+        numbers: Ints = self.firsts[shards] + inside // self.lengths[shards]
+        return numbers
+
+    def tokens(self, shards: Ints, places: Ints) -> tuple[Ints, Ints]:
+        """The tokens [first, end) of extents, counted inside their shards."""
+        first = places * self.lengths[shards] - self.shifts[shards]
+        return np.maximum(first, 0), np.minimum(first + self.lengths[shards], self._tokens(shards))
+
+    def held(self, shards: Ints, places: Ints) -> tuple[Ints, Ints]:
+        """The tokens [first, end) that the bytes of extents hold; those of a frame are its own."""
+        first, end = self.tokens(shards, places)
+        block, rounded = BLOCK // self.itemsizes[shards], self.rounded[shards]
+        outer = np.minimum(-(-(end + 1) // block) * block, self._tokens(shards))
+        return np.where(rounded, first // block * block, first), np.where(rounded, outer, end)
+
+    def byte_ranges(self, shards: Ints, places: Ints) -> tuple[Ints, Ints]:
+        """The bytes [start, end) of extents, counted from the first token of their shards, before compression."""
+        first, end = self.held(shards, places)
+        return first * self.itemsizes[shards], end * self.itemsizes[shards]
+
+    def _tokens(self, shards: Ints) -> Ints:
+        tokens: Ints = self.starts[shards + 1] - self.starts[shards]
+        return tokens
+
+
+def make_grid(
+    starts: Ints, itemsizes: Ints, firsts: Ints, *, fetched: Mask, compressed: Mask, tokens: tuple[int, ...]
+) -> Grid:
+    """The grid of stores, the shards of store k being [firsts[k], firsts[k + 1]): its extents have tokens[k] tokens.
+
+    Without `tokens` those of plain shards are as long as frames. What is neither fetched nor compressed is not cut.
+    """
+    counts, own = np.diff(starts), np.diff(firsts)
+    lengths = np.repeat(np.array(tokens or [FRAME_TOKENS] * len(own), dtype=np.int64), own)
+    shifts = (starts[:-1] - np.repeat(starts[firsts[:-1]], own)) % lengths
+    rounded = fetched & ~compressed
+    lengths = np.where(rounded, lengths, np.where(compressed, FRAME_TOKENS, np.maximum(counts, 1)))
+    shifts = np.where(rounded, shifts, 0)
+    extents = np.where(counts > 0, -(-(counts + shifts) // lengths), 0)
+    return Grid(starts, itemsizes, lengths, shifts, rounded, np.append(0, np.cumsum(extents)))
+
+
+def runs(shards: Ints, starts: Ints, ends: Ints, most: int = MOST_BYTES) -> list[slice]:
+    """Ranges in rising order as requests: slices of those that touch, of `most` bytes in all if they are several."""
+    found: list[slice] = []
+    for i, (shard, start, end) in enumerate(zip(shards.tolist(), starts.tolist(), ends.tolist(), strict=True)):
+        if found:
+            first, last = found[-1].start, i - 1
+            joins = shard == shards[last] and start <= ends[last] and end - starts[first] <= most
+            if joins:
+                found[-1] = slice(first, i + 1)
+                continue
+        found.append(slice(i, i + 1))
+    return found
+
+
+def _ranges(first: Ints, last: Ints) -> Ints:
+    """All numbers of the ranges first[i] to last[i], both included."""
+    counts = last - first + 1
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    numbers: Ints = np.repeat(first, counts) + within
+    return numbers
+
+
+def _distinct(first: Ints, last: Ints) -> Ints:
+    return np.unique(_ranges(first, last))

@@ -1,0 +1,73 @@
+"""What a step reads is known before it is read: blocks of the plan, once each, in the order of first use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gristmill as gm
+from gristmill.loader.demand import Demand, extent_tokens, window_bytes
+
+Make = Callable[..., Path]
+MIB = 1 << 20
+
+
+@pytest.fixture
+def store(tmp_path: Path, make_store: Make) -> gm.Store:
+    documents = [[(7 * i + j) % 1000 for j in range(3000)] for i in range(120)]
+    return gm.open(make_store(tmp_path / "s", documents, tokens_per_shard=100_000))
+
+
+def plan_of(store: gm.Store, **options: Any) -> gm.Plan:
+    steps = None if not options.get("phases") else 40
+    return gm.Plan(store, seq_len=64, batch_size=8, steps=steps, options=gm.PlanOptions(**options))
+
+
+def test_an_epoch_reads_each_block_of_the_plan_once_and_hardly_more_bytes_than_it_serves(store: gm.Store) -> None:
+    plan = plan_of(store, locality={"block": 512, "window": 2})
+    demand = Demand(plan, labels=True)
+    seen: dict[tuple[int, int], int] = {}
+    for touched in demand.of_steps(range(len(plan))):
+        for shard, start, end in zip(*(column.tolist() for column in touched), strict=True):
+            assert seen.setdefault((shard, start), end) == end
+    blocks = -(-len(plan) * 8 * 64 // 32_768)
+    assert blocks <= len(seen) <= blocks + store.num_shards - 1  # one more where a block crosses the edge of a shard
+    assert sum(end - start for (_, start), end in seen.items()) < 1.2 * 2 * len(plan) * 8 * 64
+
+
+def test_extents_are_in_the_order_of_the_rows(store: gm.Store) -> None:
+    plan = plan_of(store)
+    shards, starts, ends = Demand(plan, labels=False).of(plan.segment(3), plan.samples(3))
+    first = plan.samples(3)[:, 2] * 64 * 2
+    bases = np.append(0, np.cumsum(store.files.tokens))[shards] * 2
+    assert ((starts + bases <= first) & (first < ends + bases)).all() and (ends - starts <= 2 * 4096).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "tokens"),
+    [
+        ({}, 64),
+        ({"locality": {"block": 512, "window": 4}}, 512 * 64),
+        ({"shuffle": False}, MIB // 2),
+        ({"cut": "window"}, 2048),
+        ({"cut": "pad", "locality": {"block": 64, "window": 4}}, 32_768),
+        ({"phases": [{"from_step": 20, "seq_len": 32}]}, 32),
+        ({"unit": 128, "locality": {"block": 512, "window": 4}}, 512 * 64),
+    ],
+)
+def test_an_extent_is_what_the_order_reads_together(store: gm.Store, options: Any, tokens: int) -> None:
+    assert extent_tokens(plan_of(store, **options), [2]) == (tokens,)
+
+
+def test_a_block_beyond_two_mebibytes_is_read_in_equal_parts(store: gm.Store) -> None:
+    plan = plan_of(store, locality={"block": 5000, "window": 1})
+    assert extent_tokens(plan, [8]) == (160_000,)
+
+
+def test_what_a_window_holds_is_known(store: gm.Store) -> None:
+    assert window_bytes(plan_of(store, locality={"block": 512, "window": 4}), [2], 0) == 5 * 512 * 64 * 2
+    assert window_bytes(plan_of(store), [2], 0) == 0
