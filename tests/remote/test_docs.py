@@ -1,26 +1,45 @@
-"""The code of docs/remote.md, run as it stands on a bucket that has what it names."""
+"""The blocks of docs/remote.md, run from first to last as a reader would, with the server that the page starts."""
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any
 
-import pytest
+from s3_server import port_flags
 
-from gristmill.places.storage import VARIABLE
-
-DOCUMENT = Path(__file__).parents[2] / "docs" / "remote.md"
+ROOT = Path(__file__).parents[2]
+DOCUMENT = ROOT / "docs" / "remote.md"
 
 
-def test_the_code_of_the_page_runs(
-    tmp_path: Path, make_store: Any, upload: Any, proxy: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(VARIABLE, "")
-    upload(make_store(tmp_path / "web", [[i % 1000] * 300 for i in range(40)]), "web")
-    text = DOCUMENT.read_text(encoding="utf-8").replace("http://127.0.0.1:8333", proxy.address)
-    blocks = re.findall(r"^```py\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    names: dict[str, Any] = {}
-    for code in blocks:
-        exec(compile(code, str(DOCUMENT), "exec"), names)
-    assert names["batch"]["input_ids"].shape == (8, 64)
+def script() -> str:
+    """The blocks as one script: `bash` as it stands, `py` as a program, or as the file that its first line names."""
+    text = DOCUMENT.read_text(encoding="utf-8")
+    found = re.findall(r"^```(bash|py)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    return "\n".join(code if kind == "bash" else _program(code) for kind, code in found)
+
+
+def _program(code: str) -> str:
+    named = re.match(r"# (\w+\.py)\n", code)
+    return f"{f'cat > {named[1]}' if named else 'python -'} <<'END_OF_BLOCK'\n{code}END_OF_BLOCK"
+
+
+def test_a_reader_who_follows_the_page_trains_from_a_server_of_its_own(tmp_path: Path) -> None:
+    ports = port_flags()
+    page = script().replace("weed mini", f"weed mini {' '.join(ports)}").replace("8333", ports[0].partition("=")[2])
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "GRISTMILL_"))}
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    followed = subprocess.Popen(["bash", "-euo", "pipefail", "-c", page], cwd=tmp_path, env={**clean, "PATH": path},
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                start_new_session=True)  # fmt: skip
+    try:
+        said = followed.communicate(timeout=500)[0]
+    finally:
+        os.killpg(followed.pid, signal.SIGKILL)
+    assert followed.returncode == 0, said
+    steps = [int(step) for step in re.findall(r"^step (\d+): loss", said, re.MULTILINE)]
+    assert steps == [20, 40]
