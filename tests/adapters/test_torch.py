@@ -12,7 +12,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.utils.data import DataLoader, DistributedSampler, RandomSampler
 
 import gristmill as gm
-from gristmill.adapters.torch import BatchDataset, SampleDataset, TorchLoader, data_parallel_rank, step_after
+from gristmill.adapters.torch import BatchDataset, SampleDataset, TorchLoader, data_parallel_rank
 from gristmill.testing import assert_equal_batches, join_ranks, random_documents, served_steps, tiny_store
 
 KEYS = ("labels", "doc_ids", "position_ids", "cu_seqlens")
@@ -291,16 +291,6 @@ def _state_of_loader(plan, batches):
     for _ in zip(range(batches), loader, strict=False):
         pass
     return loader.state_dict()
-
-
-def test_step_after_counts_served_steps_alone(store):
-    plan = make_plan(store, options=SKIPS)
-    served = served_steps(plan)
-    for start in range(20):
-        ahead = [step for step in served if step >= start]
-        for batches in range(1, len(ahead) + 1):
-            assert step_after(plan, start, batches) == ahead[batches - 1] + 1
-        assert step_after(plan, start, 0) == start
 
 
 # torch's DataLoader over SampleDataset

@@ -71,3 +71,14 @@ def test_a_block_beyond_two_mebibytes_is_read_in_equal_parts(store: gm.Store) ->
 def test_what_a_window_holds_is_known(store: gm.Store) -> None:
     assert window_bytes(plan_of(store, locality={"block": 512, "window": 4}), [2], 0) == 5 * 512 * 64 * 2
     assert window_bytes(plan_of(store), [2], 0) == 0
+
+
+@pytest.mark.parametrize("cut", ["chunk", "pad"])
+def test_what_rows_touch_is_together_what_their_step_touches(store: gm.Store, cut: str) -> None:
+    plan = plan_of(store, cut=cut)
+    demand, samples = Demand(plan, labels=True), plan.samples(3)
+    rows, numbers = demand.touches(plan.segment(3), samples)
+    assert np.unique(rows).tolist() == list(range(8)) and (np.diff(rows) >= 0).all()
+    shards, places = demand.extents(plan.segment(3), samples)
+    touched = zip(*(column.tolist() for column in demand.grid.placed(numbers)), strict=True)
+    assert list(dict.fromkeys(touched)) == list(zip(shards.tolist(), places.tolist(), strict=True))

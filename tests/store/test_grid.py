@@ -87,3 +87,12 @@ def test_whatever_a_piece_reads_is_held_and_begins_and_ends_with_a_summed_block(
     assert not (low % BLOCK).any() and ((high % BLOCK == 0) | (high == sizes)).all()
     inner = grid.tokens(shards, places)
     assert ((end - start) * itemsize <= (inner[1] - inner[0] + 1) * itemsize + 2 * BLOCK).all()
+
+
+def test_extents_are_counted_through_all_shards_piece_by_piece() -> None:
+    grid = grid_of([30_000, 50_000], block=13_000)
+    which, numbers = grid.numbers(np.array([0, 25_000, 79_000]), np.array([10, 20_000, 10]))
+    assert which.tolist() == [0, 1, 1, 1, 1, 2]
+    assert numbers.tolist() == [0, 1, 2, 3, 4, 7]
+    shards, places = grid.placed(numbers)
+    assert shards.tolist() == [0, 0, 0, 1, 1, 1] and places.tolist() == [0, 1, 2, 0, 1, 4]

@@ -35,7 +35,7 @@ from gristmill.adapters.passes import extended
 from gristmill.adapters.torch import SampleDataset
 from gristmill.core.errors import ConfigError, StateError
 from gristmill.loader.fill import IGNORED, as_keys
-from gristmill.loader.loader import step_after
+from gristmill.loader.groups import step_after
 from gristmill.loader.state import check_state, make_state
 from gristmill.order.plan import Plan
 

@@ -27,7 +27,8 @@ with extra("olmo", __name__):
 from gristmill.core.arguments import as_flag, as_whole
 from gristmill.core.errors import ConfigError, StateError
 from gristmill.loader.fill import Batch
-from gristmill.loader.loader import Loader, step_after
+from gristmill.loader.groups import step_after
+from gristmill.loader.loader import Loader
 from gristmill.loader.state import State
 from gristmill.order.plan import Plan, as_plan
 

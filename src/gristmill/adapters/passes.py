@@ -16,7 +16,8 @@ from typing import Unpack
 from gristmill.adapters.parcel import Tensors
 from gristmill.adapters.torch import TorchLoader
 from gristmill.core.errors import ConfigError
-from gristmill.loader.loader import LoaderOptions, step_after
+from gristmill.loader.groups import step_after
+from gristmill.loader.loader import LoaderOptions
 from gristmill.order.plan import Plan
 
 

@@ -32,7 +32,8 @@ from gristmill.core.errors import ConfigError, StateError
 from gristmill.core.html import counted
 from gristmill.loader.batch import Assembler, Group
 from gristmill.loader.fill import Batch, as_keys
-from gristmill.loader.loader import READAHEAD_BYTES, Loader, LoaderOptions, PlanLoader, step_after
+from gristmill.loader.groups import step_after
+from gristmill.loader.loader import READAHEAD_BYTES, Loader, LoaderOptions, PlanLoader
 from gristmill.loader.state import State, check_state, make_state
 from gristmill.order.permute import use_compiled
 from gristmill.order.plan import Plan, as_plan

@@ -99,6 +99,11 @@ class Located(NamedTuple):
     figures: list[tuple[int, int, int]]
 
 
+def framed_rows(seq_len: int) -> int:
+    """Rows of a group whose tokens are not mapped."""
+    return max(_FRAMED_ROWS // (1 + seq_len // FRAME_TOKENS), 1)
+
+
 class Assembler:
     """Builds the batches of a plan with the keys asked for. Safe to call from many threads, and can be pickled."""
 
@@ -157,9 +162,7 @@ class Assembler:
 
     def group_rows(self, seq_len: int) -> int:
         """Rows whose order and places are found at once, which decides what is mapped or framed at one time."""
-        if not self._table.framed.any():
-            return _MAPPED_ROWS
-        return max(_FRAMED_ROWS // (1 + seq_len // FRAME_TOKENS), 1)
+        return framed_rows(seq_len) if self._table.framed.any() else _MAPPED_ROWS
 
     def build(self, group: Group) -> Iterator[tuple[Batch, Tally]]:
         """For each step of a group its batch, and what was padded, cut or merged in it."""

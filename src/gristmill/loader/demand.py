@@ -94,6 +94,12 @@ class Demand:
         pieces = find_pieces(self._plan, self._table, segment, samples)
         return self.grid.in_order_of_use(pieces.positions, reach(pieces, self._labels))
 
+    def touches(self, segment: Segment, samples: Ints) -> tuple[Ints, Ints]:
+        """Row and extent, which `grid` counts through all shards, of all that each row touches, row by row."""
+        pieces = find_pieces(self._plan, self._table, segment, samples)
+        which, numbers = self.grid.numbers(pieces.positions, reach(pieces, self._labels))
+        return pieces.rows[which], numbers
+
     def of_steps(self, steps: range) -> Iterator[tuple[Ints, Ints, Ints]]:
         """What each step touches, by itself."""
         for step in steps:

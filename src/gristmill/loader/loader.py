@@ -19,6 +19,7 @@ from gristmill.core.arguments import as_whole
 from gristmill.core.errors import ConfigError
 from gristmill.loader.batch import Assembler, Group, Located, Stack, Tally, unstacked
 from gristmill.loader.fill import Batch, as_keys
+from gristmill.loader.groups import GroupSize, group_size, groups_of
 from gristmill.loader.orderahead import OrderAhead
 from gristmill.loader.partition import Partition
 from gristmill.loader.readahead import ReadAhead
@@ -149,33 +150,14 @@ class PlanLoader(ABC, Generic[Item]):
     def _as_batches(self, arrays: Batch) -> Iterator[Item]:
         """The batches of a stack, as this loader gives them."""
 
-    def _group_size(self, step: int) -> tuple[int, int]:
-        """(steps a group, groups ahead) that fill the bound of memory without passing it."""
-        segment = self.plan.segment(step)
-        rows = self._partition.rows(segment.batch_size)
-        most = max(1, self._assembler.group_rows(segment.seq_len) // rows)
-        if not self._threads:
-            return most, 0
-        steps = self._readahead_bytes // (self._assembler.filler.bytes_per_row(segment.seq_len) * rows)
-        return max(1, min(most, steps // (2 * self._threads))), max(self._threads, min(2 * self._threads, steps))
+    def _group_size(self, step: int) -> GroupSize:
+        segment, assembler = self.plan.segment(step), self._assembler
+        row_bytes = assembler.filler.bytes_per_row(segment.seq_len)
+        rows, most = self._partition.rows(segment.batch_size), assembler.group_rows(segment.seq_len)
+        return group_size(rows, row_bytes, most, self._readahead_bytes, self._threads)
 
     def _groups(self, step: int, every: int = 1) -> Iterator[range]:
-        """Each `every`-th served step from `step` on, in groups that cross neither a phase nor a skipped step.
-
-        The first group is one step and the next ones double, so that the first batch waits for no other.
-        """
-        total, size = self.plan.total_steps, 1
-        while True:
-            step = self.plan.skips.next_served(step)
-            if total is not None and step >= total:
-                return
-            end = step + every * min(size, self._group_size(step)[0])
-            size *= 2
-            segment_end = self.plan.segment(step).to_step
-            end = end if segment_end is None else min(end, segment_end)
-            group = range(step, self.plan.skips.first_skipped(step, end), every)
-            yield group
-            step = step_after(self.plan, group[-1], every)
+        return groups_of(self.plan, step, lambda first: self._group_size(first).steps, every)
 
     def __iter__(self) -> Iterator[Item]:
         """Batches from `step` on; a step set while iterating (by seek or load_state_dict) takes effect at once."""
@@ -198,7 +180,7 @@ class PlanLoader(ABC, Generic[Item]):
         self.close()
         groups = self._groups(self.step)
         if self._threads and (self.plan.total_steps is None or self.step < self.plan.total_steps):
-            depth = self._group_size(self.step)[1]
+            depth = self._group_size(self.step).ahead
             self._ahead = ReadAhead(lambda steps: list(self._stacks(steps)), groups, self._threads, depth)
             stacks: Iterator[Stack] = iter(self._ahead)
         else:
@@ -267,11 +249,3 @@ class Loader(PlanLoader[Batch]):
 
     def _as_batches(self, arrays: Batch) -> Iterator[Batch]:
         return unstacked(arrays)
-
-
-def step_after(plan: Plan, step: int, batches: int) -> int:
-    """The step that follows the next `batches` served ones; skipped steps in between count for nothing."""
-    wanted, step = plan.skips.served(step) + batches, step + batches
-    while missing := wanted - plan.skips.served(step):
-        step += missing
-    return step

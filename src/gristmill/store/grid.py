@@ -50,15 +50,21 @@ class Grid:
 
     def touched(self, positions: Ints, lengths: Ints) -> tuple[Ints, Ints]:
         """Shard and place of the extents that pieces [positions, + lengths) need, each once, in rising order."""
-        return self._placed(_distinct(*self._needed(positions, lengths)))
+        return self.placed(_distinct(*self._needed(positions, lengths)))
 
     def in_order_of_use(self, positions: Ints, lengths: Ints) -> tuple[Ints, Ints]:
         """The same in the order in which the pieces first need them."""
         numbers = _ranges(*self._needed(positions, lengths))
         _, first = np.unique(numbers, return_index=True)
-        return self._placed(numbers[np.sort(first)])
+        return self.placed(numbers[np.sort(first)])
 
-    def _placed(self, numbers: Ints) -> tuple[Ints, Ints]:
+    def numbers(self, positions: Ints, lengths: Ints) -> tuple[Ints, Ints]:
+        """Piece and extent of all extents that each piece needs, piece by piece, counted through all shards."""
+        first, last = self._needed(positions, lengths)
+        return np.repeat(np.arange(len(first)), last - first + 1), _ranges(first, last)
+
+    def placed(self, numbers: Ints) -> tuple[Ints, Ints]:
+        """Shard and place of extents that are counted through all shards."""
         shards = np.searchsorted(self.firsts, numbers, side="right") - 1
         return shards, numbers - self.firsts[shards]
 
