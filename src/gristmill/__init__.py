@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from gristmill.store.opening import open_store as open
     from gristmill.store.reader import Store
     from gristmill.store.verify import verify
+    from gristmill.streams.state import merge_states
+    from gristmill.streams.stream import stream
     from gristmill.training import train_tokenizer
 
 __version__: str
@@ -57,8 +59,10 @@ _HOMES = {
     "import_": "importing:import_tokens",
     "join": "store.exchange",
     "load_plan": "loader.plan_file",
+    "merge_states": "streams.state",
     "open": "store.opening:open_store",
     "storage": "places.storage",
+    "stream": "streams.stream",
     "train_tokenizer": "training",
     "verify": "store.verify",
 }
@@ -87,9 +91,11 @@ __all__ = [
     "index",
     "join",
     "load_plan",
+    "merge_states",
     "open",
     "prepare",
     "storage",
+    "stream",
     "train_tokenizer",
     "verify",
 ]

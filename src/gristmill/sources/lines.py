@@ -24,6 +24,8 @@ from gristmill.sources.streams import CHUNK_BYTES, Readable, Stream, Transcoded,
 from gristmill.sources.zstd_frames import frame_edges
 
 _BREAK, _RETURN = b"\n", b"\r"
+# What is read at once beyond a part's end, to where its last line ends.
+_BEYOND = 1 << 16
 
 
 def cut_bytes(file: InputFile, format: Format, size: int, unit_bytes: int) -> list[Part]:
@@ -52,7 +54,10 @@ def read_blocks(stream: Readable, start: int, stop: int | None) -> Iterator[tupl
 def _whole_lines(stream: Readable, start: int, last: int) -> Iterator[tuple[int, bytes | None]]:
     """All lines after the first break at or after `start` (at 0, from there), at least up to byte `last`."""
     at, held, passing = start, bytearray(), start > 0  # `held` begins at `at`; passing: inside a line that is left out
-    while not (passing and at >= last) and (chunk := stream.read(CHUNK_BYTES)):
+    while not (passing and at >= last):
+        chunk = stream.read(min(CHUNK_BYTES, max(last - at - len(held), 0) + _BEYOND))
+        if not chunk:
+            break
         if not passing and _first_is_too_long(held, chunk):
             yield at, None
             passing = True

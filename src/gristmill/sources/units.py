@@ -46,19 +46,19 @@ def cut_units(files: Sequence[InputFile], formats: Mapping[str, Format], unit_by
     units = []
     for source, group in itertools.groupby(files, key=lambda file: file.source):
         held = list(group)
-        sized = list(zip(held, _sizes(held), strict=True))
+        sized = list(zip(held, file_sizes(held), strict=True))
         each = unit_bytes or _unit_bytes(sum(size for _, size in sized))
-        parts = (part for file, size in sized for part in _parts(file, size, formats[source], each))
+        parts = (part for file, size in sized for part in file_parts(file, size, formats[source], each))
         units += [Unit(source, tuple(held)) for held in _grouped(parts, each)]
     return units
 
 
-def _sizes(files: Sequence[InputFile]) -> list[int]:
+def file_sizes(files: Sequence[InputFile]) -> list[int]:
     """Bytes on disk; 0 for a file that cannot be looked at, which its reader tells then."""
     try:
         return list(sizes(os.fspath(file.path) for file in files))
     except OSError:
-        return [0] if len(files) == 1 else [size for file in files for size in _sizes([file])]
+        return [0] if len(files) == 1 else [size for file in files for size in file_sizes([file])]
 
 
 def _unit_bytes(source_bytes: int) -> int:
@@ -79,7 +79,7 @@ def _grouped(parts: Iterator[Part], unit_bytes: int) -> Iterator[list[Part]]:
         yield held
 
 
-def _parts(file: InputFile, size: int, format: Format, unit_bytes: int) -> list[Part]:
+def file_parts(file: InputFile, size: int, format: Format, unit_bytes: int) -> list[Part]:
     """The file in stretches, or whole if it is small, does not allow it or cannot be opened: its reader tells then."""
     try:
         if size > unit_bytes:

@@ -53,45 +53,67 @@ class UserFunction:
 
     def judge(self, documents: Documents) -> Verdict:
         function = _load(self.path, self.function, self._source)
+        return Asked(function, f"{self.function} of {self.path}", self.path, self.batch).judge(documents)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A function that was called for each document, or each batch, and has said True, False or why one goes.
+
+    `name` is what errors call it, `path` the file that it is in.
+    """
+
+    function: Function
+    name: str
+    path: str
+    batch: bool
+
+    def judge(self, documents: Documents) -> Verdict:
+        """What it says of documents; an answer of another kind, or an error, names the document."""
         rows = () if self.batch else documents.batch.to_pylist()
-        answers = self._of_batch(function, documents) if self.batch else [self._ask(function, row) for row in rows]
+        answers = self._of_batch(documents) if self.batch else [self._ask(row) for row in rows]
         reasons = sorted({_reason(answer) for answer in answers if answer is not True})
         codes = [KEEP if answer is True else reasons.index(_reason(answer)) for answer in answers]
         return Verdict(reasons, np.array(codes, np.int16))
 
-    def _ask(self, function: Function, document: dict[str, object]) -> bool | str:
-        answer = self._call(function, document, f"document {document['id']!r}")
+    def _ask(self, document: dict[str, object]) -> bool | str:
+        answer = self.call(document, f"document {document['id']!r}")
         if isinstance(answer, (bool, np.bool_)):
             return bool(answer)
         if isinstance(answer, str) and answer:
             return answer
         raise ConfigError(
-            f"{self.function} of {self.path} returned {answer!r} for document {document['id']!r}: "
-            "return True, False or a reason as text."
+            f"{self.name} returned {answer!r} for document {document['id']!r}: return True, False or a reason as text."
         )
 
-    def _of_batch(self, function: Function, documents: Documents) -> list[bool | str]:
-        first = documents.batch.column("id")[0] if len(documents) else "none"
-        answer = np.asarray(self._call(function, documents.batch, f"the batch that begins with document '{first}'"))
+    def _of_batch(self, documents: Documents) -> list[bool | str]:
+        answer = np.asarray(self.call(documents.batch, named_batch(documents)))
         if answer.dtype != np.bool_ or answer.shape != (len(documents),):
             raise ConfigError(
-                f"{self.function} of {self.path} returned {answer.dtype} of shape {answer.shape} for a batch of "
+                f"{self.name} returned {answer.dtype} of shape {answer.shape} for a batch of "
                 f"{len(documents)} documents: return one boolean for each."
             )
         return list(answer.tolist())
 
-    def _call(self, function: Function, argument: object, what: str) -> object:
+    def call(self, argument: object, what: str) -> object:
+        """What the function gives for an argument; its error says for which one, and where."""
         try:
-            return function(argument)
+            return self.function(argument)
         except Exception as error:
             raise ConfigError(
-                f"{self.function} failed on {what} at {self._line(error)}: {type(error).__name__}: {error}."
+                f"{self.name} failed on {what} at {self._line(error)}: {type(error).__name__}: {error}."
             ) from error
 
     def _line(self, error: Exception) -> str:
         """The last line of the user's file that the error passed through."""
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == self.path]
         return f"line {lines[-1]} of {self.path}" if lines else self.path
+
+
+def named_batch(documents: Documents) -> str:
+    """A batch as errors name it."""
+    first = documents.batch.column("id")[0] if len(documents) else "none"
+    return f"the batch that begins with document '{first}'"
 
 
 def _reason(answer: bool | str) -> str:

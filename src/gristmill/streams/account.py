@@ -1,0 +1,56 @@
+"""What the steps of a stream did: documents read, left and dropped by step and reason, and examples."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from gristmill.streams.blocks import Block
+
+_SHOWN = ("id", "source", "path", "rule", "reason", "value", "detail", "text")
+
+
+class Account:
+    """Adds up the ledgers of blocks; keeps the first `most` dropped documents of each rule and reason."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._after: dict[str, list[int]] = {}
+        self._reasons: dict[str, Counter[str]] = {}
+        self._edits: Counter[str] = Counter()
+        self._unreadable: list[str] = []
+        self._examples: dict[tuple[str, str], list[dict[str, object]]] = {}
+
+    def add(self, block: Block) -> None:
+        """Count what happened on the way to a block."""
+        for step, counts in block.ledger.counts.items():
+            row = self._after.setdefault(step, [0, 0])
+            row[0], row[1] = row[0] + counts[0], row[1] + counts[1]
+        for step, reasons in block.ledger.reasons.items():
+            self._reasons.setdefault(step, Counter()).update(reasons)
+        self._edits.update(block.ledger.edits)
+        self._unreadable += block.unreadable
+        if self._most:
+            self._keep(block)
+
+    def _keep(self, block: Block) -> None:
+        for table in block.ledger.take_dropped():
+            for row in table.select(_SHOWN).to_pylist():
+                kept = self._examples.setdefault((row["rule"], row["reason"]), [])
+                if len(kept) < self._most:
+                    kept.append(row)
+
+    @property
+    def examples(self) -> list[dict[str, object]]:
+        """The documents that were kept."""
+        return [row for rows in self._examples.values() for row in rows]
+
+    @property
+    def figures(self) -> Mapping[str, object]:
+        """Documents and bytes after each step, documents by reason, documents edited, and what could not be read."""
+        return {
+            "after": {step: tuple(counts) for step, counts in self._after.items()},
+            "dropped": {step: dict(reasons) for step, reasons in self._reasons.items() if reasons},
+            "edited": dict(self._edits),
+            "unreadable": len(self._unreadable),
+        }

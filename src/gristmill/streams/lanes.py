@@ -1,0 +1,49 @@
+"""Which units feed which row: the rows of the global batch are lanes, and row r of every batch is fed by lane r.
+
+The units of all epochs stand in one endless line, those of each epoch in an order of its own; lane r of B takes places
+r, r + B, r + 2B, ... of it. So no rank or worker is in it, every unit is read once an epoch, and a lane that ends one
+epoch goes on with the next, however many lanes or units there are.
+
+    3 units a, b, c and 2 lanes     lane 0: b  a' c' ...        one epoch: b c a, the next: a' b' c'
+                                    lane 1: c  ...
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gristmill.core.errors import ConfigError
+from gristmill.core.hashing import derive_key
+from gristmill.order.permute import permute
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The way of `lanes` lanes through `units` units, `hold` of them at a time; without a key in the files' order.
+
+    `epochs` None goes on for ever.
+    """
+
+    units: int
+    lanes: int
+    key: int | None = None
+    epochs: int | None = None
+    hold: int = 1
+
+    def __post_init__(self) -> None:
+        if self.units < 1:
+            raise ConfigError("The stream has no files to read.")
+
+    def turn(self, lane: int, turn: int) -> list[tuple[int, int]]:
+        """The (epoch, unit) that a lane reads together at its `turn`-th stop; none once it has come to the end."""
+        first = turn * self.hold
+        places = (lane + self.lanes * (first + i) for i in range(self.hold))
+        return [self._unit(*divmod(place, self.units)) for place in places if not self._beyond(place)]
+
+    def _beyond(self, place: int) -> bool:
+        return self.epochs is not None and place >= self.epochs * self.units
+
+    def _unit(self, epoch: int, place: int) -> tuple[int, int]:
+        if self.key is None:
+            return epoch, place
+        return epoch, int(permute(place, self.units, derive_key(self.key, "units", epoch)))

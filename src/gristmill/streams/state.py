@@ -1,0 +1,102 @@
+"""The state of a stream: where each lane is, 12 bytes each, as text; each rank knows its own lanes, all ranks all.
+
+Row r of the batch is lane r, and rank k of w has lanes k, k + w, ...: so states of all ranks make one of the whole, by
+`merge_states`, which any number of ranks can go on from.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import TypedDict, cast
+
+import numpy as np
+
+from gristmill.core.arguments import refuse
+from gristmill.core.arrays import Ints
+from gristmill.core.errors import StateError
+from gristmill.core.values import check_kinds, kinds_of, shown
+
+STATE_VERSION = 1
+
+
+class StreamState(TypedDict):
+    """What a run must keep to go on: JSON. `lanes` are the places of the lanes of `rank` among `world_size`.
+
+    `parts` say by name what the batches depend on, so that a state of another stream can be told what differs.
+    """
+
+    version: int
+    step: int
+    stream: str
+    rank: int
+    world_size: int
+    lanes: str
+    parts: Mapping[str, object]
+
+
+def as_text(places: Ints) -> str:
+    """Places of lanes, three numbers of 32 bits each, as 15 characters a lane."""
+    return base64.b85encode(np.ascontiguousarray(places, "<u4").tobytes()).decode()
+
+
+def as_places(text: str) -> Ints:
+    """The inverse of `as_text`."""
+    try:
+        found = np.frombuffer(base64.b85decode(text), "<u4").astype(np.int64)
+        return found.reshape(-1, 3)
+    except ValueError as error:
+        raise StateError(f"The lanes of this state cannot be read ({error}): it is damaged.") from error
+
+
+def merge_states(states: Sequence[Mapping[str, object]]) -> StreamState:
+    """One state of the whole from those that all ranks of a stream have kept at the same step, in any order."""
+    if not isinstance(states, Sequence) or not states:
+        raise refuse("states", "the states of all ranks, as a list", states)
+    found = [as_stream_state(state) for state in states]
+    first = found[0]
+    for state in found:
+        for key in ("stream", "step", "world_size"):
+            if state[key] != first[key]:
+                raise StateError(
+                    f"These states are not of one moment: {key} is {shown(first[key])} and "
+                    f"{shown(state[key])}. Keep those that all ranks saved at the same step."
+                )
+    by_rank = {state["rank"]: as_places(state["lanes"]) for state in found}
+    if missing := sorted(set(range(first["world_size"])) - by_rank.keys()):
+        raise StateError(f"The lanes of rank {missing[0]} of {first['world_size']} are missing: give its state too.")
+    lanes = np.empty((sum(map(len, by_rank.values())), 3), np.int64)
+    for rank, places in by_rank.items():
+        lanes[rank :: first["world_size"]] = places
+    return {**first, "rank": 0, "world_size": 1, "lanes": as_text(lanes)}
+
+
+def check_stream_state(given: object, stream: str, parts: Mapping[str, object], lanes: int) -> tuple[int, Ints]:
+    """Step and places of all lanes, if the state is whole and of this stream; else what differs."""
+    state = as_stream_state(given)
+    if state["stream"] != stream:
+        differ = [name for name in parts if parts[name] != state["parts"].get(name)]
+        raise StateError(
+            f"This checkpoint (step {state['step']:,}) belongs to another stream: {', '.join(differ) or 'something'} "
+            "differs. A stream goes on only with the files, steps, tokenizer, cut, batch size and seed it began with."
+        )
+    if state["world_size"] != 1:
+        raise StateError(
+            f"This checkpoint has the lanes of rank {state['rank']} of {state['world_size']} alone: load the states of "
+            "all ranks by gm.merge_states([...])."
+        )
+    places = as_places(state["lanes"])
+    if len(places) != lanes:
+        raise StateError(f"This checkpoint has {len(places):,} lanes, and the stream {lanes:,}: it is damaged.")
+    return state["step"], places
+
+
+def as_stream_state(state: object) -> StreamState:
+    """The state that this must be, whatever the stream."""
+    kinds = kinds_of(StreamState)
+    if not isinstance(state, Mapping) or any(key not in state for key in kinds):
+        raise StateError(f"This is no state of a Gristmill stream: it must have {', '.join(kinds)}.")
+    if state["version"] != STATE_VERSION:
+        raise StateError(f"The checkpoint has version {shown(state['version'])}; this software reads {STATE_VERSION}.")
+    check_kinds(dict(state), kinds, "the checkpoint", StateError)
+    return cast(StreamState, state)

@@ -1,0 +1,177 @@
+"""What is done to the documents of a stream before they are tokens: cleaning, rules, and functions of the user's.
+
+Each step sees a batch, judges every document by itself, and tells the ledger what it dropped and why.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from gristmill.core.errors import ConfigError, SourceError
+from gristmill.core.options import content
+from gristmill.core.values import shown
+from gristmill.curate.base import KEEP, Rule, Verdict
+from gristmill.curate.chain import EMPTY
+from gristmill.curate.clean import CleanOptions, clean
+from gristmill.curate.documents import Documents
+from gristmill.curate.ledger import Ledger
+from gristmill.curate.rules import content as rule_content
+from gristmill.curate.rules.function import Asked, named_batch
+
+# Columns that a function of the user's does not see.
+_HIDDEN = ("doc", "row", "edits")
+
+
+class Step(Protocol):
+    """A step of a stream."""
+
+    @property
+    def content(self) -> object:
+        """What its answers depend on, as a JSON value, for the stream's fingerprint."""
+
+    def run(self, documents: Documents, ledger: Ledger) -> Documents:
+        """What it leaves of documents."""
+
+
+@dataclass(frozen=True)
+class Clean:
+    """Normalise texts as the `clean` of a recipe does."""
+
+    options: CleanOptions
+
+    @property
+    def content(self) -> object:
+        return ["clean", content(self.options)]
+
+    def run(self, documents: Documents, ledger: Ledger) -> Documents:
+        cleaned = clean(documents, self.options)
+        ledger.edits.update(cleaned.counts)
+        return cleaned.documents
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Keep what a rule keeps."""
+
+    rule: Rule
+
+    @property
+    def content(self) -> object:
+        return ["filter", self.rule.content if isinstance(self.rule, Function) else rule_content(self.rule)]
+
+    def run(self, documents: Documents, ledger: Ledger) -> Documents:
+        if not len(documents):
+            return documents
+        return ledger.settle(self.rule.name, documents, self.rule.judge(documents))
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of the user's: what it is called, the file that it is in, and what its code is known by."""
+
+    name: ClassVar[str] = "function"
+
+    function: Callable[..., object]
+    batch: bool
+
+    @cached_property
+    def _asked(self) -> Asked:
+        code = getattr(self.function, "__code__", None)
+        called = getattr(self.function, "__name__", type(self.function).__name__)
+        return Asked(self.function, called, code.co_filename if code else "its file", self.batch)
+
+    @property
+    def content(self) -> object:
+        """Its name and its source, or its compiled code; what it calls and closes over is not seen."""
+        try:
+            source = inspect.getsource(self.function).encode()
+        except (OSError, TypeError):
+            code = getattr(self.function, "__code__", None)
+            source = code.co_code if code else b""
+        return [self._asked.name, self.batch, hashlib.sha256(source).hexdigest()[:32]]
+
+    def judge(self, documents: Documents) -> Verdict:
+        """As a rule: True keeps a document, False or a reason drops it."""
+        return self._asked.judge(documents.with_batch(_visible(documents.batch)))
+
+
+@dataclass(frozen=True)
+class Map:
+    """Other texts, as a function of the user's gives them: for a document its text or a dict with it, None to drop it.
+
+    With `batch` it is called with an Arrow record batch and gives an array of texts, or a batch with a column `text`.
+    """
+
+    function: Function
+
+    @property
+    def content(self) -> object:
+        return ["map", self.function.content]
+
+    def run(self, documents: Documents, ledger: Ledger) -> Documents:
+        if not len(documents):
+            return documents
+        texts = self._of_batch(documents) if self.function.batch else self._of_each(documents)
+        gone = np.where(texts.is_null().to_numpy(zero_copy_only=False), 0, KEEP).astype(np.int16)
+        column = documents.batch.schema.get_field_index("text")
+        changed = Documents(documents.batch.set_column(column, "text", texts.fill_null("")))
+        return ledger.settle(self._name, documents, Verdict(("map",), gone, documents=changed))
+
+    @property
+    def _name(self) -> str:
+        return self.function._asked.name
+
+    def _of_each(self, documents: Documents) -> pa.Array:
+        texts = [self._text(row) for row in _visible(documents.batch).to_pylist()]
+        try:
+            return pa.array(texts, pa.large_string())
+        except UnicodeEncodeError:
+            row = next(
+                row for row, text in enumerate(texts) if text and text.encode("utf-8", "ignore").decode() != text
+            )
+            id = documents.batch.column("id")[row].as_py()
+            raise SourceError(f"The text that {self._name} returned for document {id!r} is no valid Unicode.") from None
+
+    def _text(self, document: dict[str, object]) -> str | None:
+        answer = self.function._asked.call(document, f"document {document['id']!r}")
+        text = answer.get("text") if isinstance(answer, Mapping) else answer
+        if text is None or isinstance(text, str):
+            return text
+        raise ConfigError(
+            f"{self._name} returned {shown(answer)} for document {document['id']!r}: return its text, a dict with "
+            "'text', or None to drop it."
+        )
+
+    def _of_batch(self, documents: Documents) -> pa.Array:
+        answer = self.function._asked.call(_visible(documents.batch), named_batch(documents))
+        found = answer.column("text") if isinstance(answer, pa.RecordBatch | pa.Table) else answer
+        found = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+        if not isinstance(found, pa.Array) or len(found) != len(documents) or not _is_text(found.type):
+            raise ConfigError(
+                f"{self._name} returned {shown(type(answer).__name__)} for {named_batch(documents)}: return an Arrow "
+                f"array of {len(documents)} texts, or a record batch with as many in its column 'text'."
+            )
+        return found.cast(pa.large_string())
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _visible(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch without the columns that are ours."""
+    return batch.select([name for name in batch.schema.names if name not in _HIDDEN])
+
+
+def drop_empty(documents: Documents, ledger: Ledger) -> Documents:
+    """Documents with a text: an empty one has no tokens, and would be an EOS alone."""
+    empty = np.where(np.diff(documents.offsets) > 0, KEEP, 0).astype(np.int16)
+    return ledger.settle(EMPTY, documents, Verdict((EMPTY,), empty))

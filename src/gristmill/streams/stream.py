@@ -1,0 +1,191 @@
+"""A stream: which files, what is done to their documents, how they become rows. Each word gives another stream.
+
+stream = gm.stream("raw/*.jsonl").filter("length", min_chars=100).tokenize("gpt2").pack(2048).batch(64, seed=0)
+for batch in stream: ...
+loader = stream.loader(rank=0, world_size=8)
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Unpack
+
+from gristmill.core.arguments import PathLike, as_choice, as_function, as_whole, refuse
+from gristmill.core.errors import ConfigError
+from gristmill.core.hashing import derive_key, fingerprint
+from gristmill.core.options import content, from_mapping
+from gristmill.curate.clean import CleanOptions
+from gristmill.curate.rules import make_rule
+from gristmill.sources.base import Format, expand
+from gristmill.streams.lanes import Walk
+from gristmill.streams.steps import Clean, Filter, Function, Map, Step
+from gristmill.streams.units import Units
+from gristmill.tokenize.tokenizer import Tokenizer, load_tokenizer
+
+if TYPE_CHECKING:
+    from gristmill.loader.fill import Batch
+    from gristmill.streams.loader import StreamLoader, StreamOptions
+
+# What changes bytes or order of a stream without being one of its words.
+_VERSION = 1
+
+
+def stream(
+    paths: PathLike | Sequence[PathLike],
+    *,
+    text: str = "text",
+    id: str = "id",
+    fields: Sequence[str] = (),
+    documents: str = "file",
+    format: str | None = None,
+    encoding: str = "utf-8",
+    name: str = "data",
+    on_error: str = "raise",
+) -> Stream:
+    """Documents of files, folders or patterns (`*`, braces, `::`), read when they are needed; nothing is written.
+
+    The words are those of a recipe's source. on_error="skip" passes over what cannot be read, and counts it.
+    """
+    given = [paths] if isinstance(paths, str | os.PathLike) else paths
+    if not isinstance(given, Sequence) or not given or not all(isinstance(path, str | os.PathLike) for path in given):
+        raise refuse("paths", "a path, a pattern or a list of them", paths)
+    as_choice("on_error", on_error, ("raise", "skip"))
+    layout = Format(text, id, tuple(fields), documents, format, encoding)
+    return Stream(tuple(os.fspath(path) for path in given), layout, name, on_error)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Documents on their way to rows. It is data, never changed: each word gives another stream."""
+
+    paths: tuple[str, ...]
+    format: Format
+    name: str = "data"
+    on_error: str = "raise"
+    steps: tuple[Step, ...] = ()
+    tokenizer: Tokenizer | None = field(default=None, repr=False)
+    cut: str | None = None
+    seq_len: int = 0
+
+    def clean(self, **options: object) -> Stream:
+        """Normalise texts, with the options of a recipe's `clean`."""
+        return self._then(Clean(from_mapping(CleanOptions, options, "clean")))
+
+    def filter(self, rule: str | Callable[..., object], *, batch: bool = False, **options: object) -> Stream:
+        """Keep what a rule keeps: one of a recipe's filters by name with its options, or a function of your own.
+
+        A function gets a document (a dict of id, source, path, text and carried fields) and returns True, False or a
+        reason as text; with batch=True it gets an Arrow record batch and returns a boolean for each row.
+        """
+        if isinstance(rule, str):
+            return self._then(Filter(make_rule(rule, options | ({"batch": True} if batch else {}))))
+        if options:
+            raise ConfigError(f"filter takes options for rules by name; {', '.join(options)} is for none.")
+        return self._then(Filter(Function(as_function("rule", rule), batch)))
+
+    def map(self, function: Callable[..., object], *, batch: bool = False) -> Stream:
+        """Other texts: the function gets a document (a dict) and returns its text, a dict with it, or None to drop it.
+
+        With batch=True it gets an Arrow record batch and returns one, or an array of its texts.
+        """
+        return self._then(Map(Function(as_function("function", function), batch)))
+
+    def _then(self, step: Step) -> Stream:
+        if self.tokenizer is not None:
+            raise ConfigError("Steps on texts come before tokenize(): put filter, map and clean there.")
+        return replace(self, steps=(*self.steps, step))
+
+    def tokenize(self, tokenizer: str | Tokenizer, *, eos: int | str | None = None) -> Stream:
+        """Texts to ids, with the EOS after each document: `gpt2`, a `tokenizer.json`, ... as in a recipe."""
+        loaded = tokenizer if isinstance(tokenizer, Tokenizer) else load_tokenizer(tokenizer, eos=eos)
+        return replace(self, tokenizer=loaded)
+
+    def chunk(self, seq_len: int) -> Stream:
+        """Rows of `seq_len` tokens of one endless text after the other."""
+        return self._cut("chunk", seq_len)
+
+    def pack(self, seq_len: int) -> Stream:
+        """Rows of whole documents side by side; what is longer than a row is cut into windows."""
+        return self._cut("pack", seq_len)
+
+    def pad(self, seq_len: int) -> Stream:
+        """A document a row, cut off at `seq_len` or padded."""
+        return self._cut("pad", seq_len)
+
+    def _cut(self, name: str, seq_len: int) -> Stream:
+        if self.tokenizer is None:
+            raise ConfigError(f'Say tokenize("gpt2") or another tokenizer before {name}({seq_len}).')
+        return replace(self, cut=name, seq_len=as_whole("seq_len", seq_len))
+
+    def batch(
+        self, batch_size: int, *, seed: int = 0, shuffle: bool = True, epochs: int | None = None, hold: int = 1
+    ) -> Batches:
+        """The global batches: `batch_size` rows each, whatever the number of ranks.
+
+        shuffle: units in an order of each epoch's own, and documents among those read together, which are the units of
+        one lane, `hold` at a time. epochs: end after so many; None goes on for ever.
+        """
+        if self.cut is None:
+            raise ConfigError("Say how rows are made before batch(): chunk(seq_len), pack(seq_len) or pad(seq_len).")
+        check = {"batch_size": batch_size, "hold": hold, **({} if epochs is None else {"epochs": epochs})}
+        for name, value in check.items():
+            as_whole(name, value)
+        return Batches(self, batch_size, as_whole("seed", seed, None), shuffle, epochs, hold)
+
+
+@dataclass(frozen=True)
+class Batches:
+    """The global batches of a stream; `loader` gives those of a rank, iterating all of them."""
+
+    stream: Stream
+    batch_size: int
+    seed: int = 0
+    shuffle: bool = True
+    epochs: int | None = None
+    hold: int = 1
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in vars(self).items() if name not in ("units", "parts")}
+
+    @functools.cached_property
+    def units(self) -> Units:
+        """What files are cut into; asking lists them."""
+        return Units(expand(self.stream.name, self.stream.paths), self.stream.format, self.batch_size)
+
+    @property
+    def walk(self) -> Walk:
+        """The way of the lanes through the units."""
+        key = derive_key(self.seed, "stream", self.stream.name) if self.shuffle else None
+        return Walk(len(self.units), self.batch_size, key, self.epochs, self.hold)
+
+    @functools.cached_property
+    def parts(self) -> dict[str, object]:
+        """What the batches depend on, by name: 8 hex digits of what is long."""
+        stream = self.stream
+        assert stream.tokenizer is not None
+        long = {
+            "files": self.units.fingerprint,
+            "format": content(stream.format),
+            "steps": [step.content for step in stream.steps],
+            "tokenizer": stream.tokenizer.fingerprint,
+        }
+        plain = {"cut": stream.cut, "seq_len": stream.seq_len, "on_error": stream.on_error, "name": stream.name}
+        order = {name: getattr(self, name) for name in ("batch_size", "seed", "shuffle", "epochs", "hold")}
+        return {**{name: fingerprint(value)[:8] for name, value in long.items()}, **plain, **order, "version": _VERSION}
+
+    @property
+    def fingerprint(self) -> str:
+        """Names all that decides the batches, free of paths."""
+        return fingerprint(self.parts)
+
+    def loader(self, rank: int = 0, world_size: int = 1, **options: Unpack[StreamOptions]) -> StreamLoader:
+        """The batches of one rank: iteration, state_dict, load_state_dict and stats as a Loader has them."""
+        from gristmill.streams.loader import StreamLoader
+
+        return StreamLoader(self, rank, world_size, **options)
+
+    def __iter__(self) -> Iterator[Batch]:
+        return iter(self.loader())

@@ -1,0 +1,109 @@
+"""The words of a stream: each gives another one, wrong ones are refused at once, and its fingerprint knows them all."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import gristmill as gm
+
+from .conftest import Files, bytes_stream, copied, served_texts
+
+
+def test_each_word_gives_another_stream(files: Files) -> None:
+    plain = gm.stream(str(files()))
+    assert plain.filter("length", min_chars=3) != plain and not plain.steps
+    assert plain.tokenize("byte").pack(32).seq_len == 32 and plain.cut is None
+
+
+@pytest.mark.parametrize(("make", "said"), [
+    (lambda s: gm.stream([]), "paths"), (lambda s: gm.stream(3), "paths"),
+    (lambda s: gm.stream("x", on_error="stop"), "on_error"),
+    (lambda s: s.filter("lenght"), "length"), (lambda s: s.filter("length", least=3), "least"),
+    (lambda s: s.filter(3), "rule"), (lambda s: s.map(None), "function"),
+    (lambda s: s.filter(print, min_chars=3), "min_chars"),
+    (lambda s: s.chunk(32), "tokenize"), (lambda s: s.tokenize("byte").batch(4), "chunk"),
+    (lambda s: s.tokenize("byte").filter("length"), "before tokenize"), (lambda s: s.tokenize("gpt1"), "gpt2"),
+    (lambda s: s.tokenize("byte").pack(0), "seq_len"), (lambda s: s.tokenize("byte").pack(32).batch(0), "batch_size"),
+    (lambda s: s.tokenize("byte").pack(32).batch(4, epochs=0), "epochs"),
+    (lambda s: s.clean(unicode="nfd"), "unicode"),
+    (lambda s: list(gm.stream("nothing/*.jsonl").tokenize("byte").pack(32).batch(4)), "nothing"),
+])  # fmt: skip
+def test_wrong_words_are_refused_in_a_sentence(make: Any, said: str, files: Files) -> None:
+    with pytest.raises(gm.ConfigError, match=said):
+        make(gm.stream(str(files())))
+
+
+def texts_of(stream: Any) -> list[str]:
+    loader = stream.tokenize("byte").pad(512).batch(2, shuffle=False, epochs=1).loader(keys="attention_mask")
+    return sorted(served_texts(copied(iter(loader)), 2))
+
+
+def test_functions_see_a_document_or_a_batch_and_give_the_same(files: Files) -> None:
+    plain = gm.stream(str(files(rows=10)))
+    each = plain.map(lambda row: {**row, "text": row["text"].upper()}).filter(lambda row: "1-" not in row["id"])
+    batches = plain.map(lambda batch: pa.compute.utf8_upper(batch.column("text")), batch=True).filter(
+        lambda batch: [not id.startswith("1-") for id in batch.column("id").to_pylist()], batch=True
+    )
+    assert texts_of(each) == texts_of(batches) and len(texts_of(each)) == 20
+
+
+def test_a_map_drops_what_it_gives_none_for(files: Files) -> None:
+    kept = gm.stream(str(files(rows=10))).map(lambda row: row["text"] if row["id"].startswith("0-") else None)
+    assert len(texts_of(kept)) == 10
+
+
+@pytest.mark.parametrize("answer", [3, b"bytes", {"text": 3}, ["a"], "\ud800"])
+def test_a_map_that_gives_no_text_is_told_for_which_document(files: Files, answer: Any) -> None:
+    with pytest.raises(gm.GristmillError, match="document '0-0'"):
+        texts_of(gm.stream(str(files(count=1, rows=2))).map(lambda row: answer))
+
+
+@pytest.mark.parametrize("answer", [3, pa.array(["a"]), pa.array([1, 2, 3])])
+def test_a_map_of_batches_that_gives_other_rows_is_refused(files: Files, answer: Any) -> None:
+    with pytest.raises(gm.ConfigError, match="3 texts"):
+        texts_of(gm.stream(str(files(count=1, rows=3))).map(lambda batch: answer, batch=True))
+
+
+def test_the_fingerprint_knows_every_word_and_no_path(files: Files) -> None:
+    here, there = (bytes_stream(files(folder=name)) for name in ("here", "there"))
+    assert here.batch(4).fingerprint == there.batch(4).fingerprint
+    folder = files(folder="third")
+    text = gm.stream(f"{folder}/*.jsonl")
+    streams = [
+        here.batch(4), here.batch(4, seed=1), here.batch(8), here.batch(4, epochs=1), here.batch(4, hold=2),
+        here.batch(4, shuffle=False), text.tokenize("byte").chunk(16).batch(4), text.tokenize("byte").pack(32).batch(4),
+        text.tokenize("gpt2").chunk(32).batch(4), text.clean().tokenize("byte").chunk(32).batch(4),
+        text.filter("length").tokenize("byte").chunk(32).batch(4),
+        text.filter("length", min_chars=7).tokenize("byte").chunk(32).batch(4),
+        text.map(lambda row: row["text"] + "!").tokenize("byte").chunk(32).batch(4),
+        text.map(lambda row: row["text"] + "?").tokenize("byte").chunk(32).batch(4),
+    ]  # fmt: skip
+    assert len({stream.fingerprint for stream in streams}) == len(streams)
+
+
+@pytest.mark.parametrize("clean", [False, True])
+def test_a_stream_and_a_store_have_the_same_documents_and_tokens(files: Files, tmp_path: Path, clean: bool) -> None:
+    texts = [str(inspect.getdoc(each)) + " " * clean for each in vars(argparse).values() if inspect.getdoc(each)]
+    folder = files(count=1, rows=2)
+    (folder / "docs.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    filters = [{"length": {"min_chars": 60}}, {"gopher_repetition": {}}]
+    recipe = {"out": str(tmp_path / "store"), "sources": [{"name": "data", "paths": [str(folder)]}], "dedup": [],
+              "clean": {} if clean else None, "filters": filters, "tokenizer": "gpt2",
+              "store": {"val_fraction": 0.0}}  # fmt: skip
+    gm.prepare(recipe, progress=False)
+    store = gm.open(tmp_path / "store" / "train")
+    stream = gm.stream(str(folder))
+    stream = stream.clean() if clean else stream
+    loader = stream.filter("length", min_chars=60).filter("gopher_repetition").tokenize("gpt2").pad(8192)
+    rows = [(batch["input_ids"][r], int(batch["attention_mask"][r].sum()))
+            for batch in loader.batch(4, epochs=1).loader(keys="attention_mask") for r in range(4)]  # fmt: skip
+    streamed = sorted(tuple(row[:length].tolist()) for row, length in rows if length)
+    stored = sorted(tuple(store.document(i).tokens.tolist()) for i in range(store.num_documents))
+    assert streamed == stored and 5 < len(stored) < len(texts)
