@@ -69,6 +69,10 @@ def arrow() -> ArrowIterableDataset:
     return ArrowIterableDataset([], [])
 
 
+def stream() -> Any:
+    return gm.stream(folder() / "text.txt")
+
+
 def cases() -> dict[str, Case]:
     place, bare, store = folder(), folder() / "a.bin", gm.open(folder() / "store")
     shape = {"seq_len": 8, "batch_size": 4}
@@ -146,6 +150,19 @@ def cases() -> dict[str, Case]:
         "gm.create_balanced_mix": Case(gm.create_balanced_mix, {
             "sources": {"dict"}, "proportions": {"dict"}, "target_size": WHOLE, "out": optional(PATH), "seed": WHOLE},
             {"sources": {"a": ["x"]}, "proportions": {"a": 1.0}, "target_size": 1}),
+        "gm.stream": Case(gm.stream, {
+            "paths": PATHS, "text": TEXT, "id": TEXT, "fields": PATHS, "documents": set(), "format": optional(),
+            "encoding": set(), "name": TEXT, "on_error": set()}, {"paths": place / "text.txt"}),
+        "Stream.filter": Case(stream().filter, {"rule": TEXT, "batch": FLAG}, {"rule": "length"}),
+        "Stream.map": Case(stream().map, {"function": set(), "batch": FLAG}, {"function": len}),
+        "Stream.tokenize": Case(stream().tokenize, {"tokenizer": set(), "eos": optional()}, {"tokenizer": "byte"}),
+        "Stream.pack": Case(stream().tokenize("byte").pack, {"seq_len": WHOLE}),
+        "Stream.batch": Case(stream().tokenize("byte").pack(8).batch, {
+            "batch_size": WHOLE, "seed": WHOLE, "shuffle": FLAG, "epochs": optional(WHOLE), "hold": WHOLE},
+            {"batch_size": 4}),
+        "StreamLoader": Case(stream().tokenize("byte").pad(8).batch(4).loader, {
+            "rank": WHOLE, "world_size": WHOLE, "pad_to_multiple_of": optional(WHOLE), "examples": WHOLE, **loading}),
+        "gm.merge_states": Case(gm.merge_states, {"states": set()}),
         "gm.storage": Case(gm.storage, {
             "address": set(), "endpoint": {"none"}, "region": optional(TEXT), "anonymous": FLAG,
             "profile": optional(TEXT), "deadline": WHOLE, "timeout": WHOLE, "connect": WHOLE, "tries": optional(WHOLE)},

@@ -51,7 +51,7 @@ def as_places(text: str) -> Ints:
 
 def merge_states(states: Sequence[Mapping[str, object]]) -> StreamState:
     """One state of the whole from those that all ranks of a stream have kept at the same step, in any order."""
-    if not isinstance(states, Sequence) or not states:
+    if not isinstance(states, Sequence) or not states or not all(isinstance(state, Mapping) for state in states):
         raise refuse("states", "the states of all ranks, as a list", states)
     found = [as_stream_state(state) for state in states]
     first = found[0]

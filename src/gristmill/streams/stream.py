@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Unpack
 
-from gristmill.core.arguments import PathLike, as_choice, as_function, as_whole, refuse
+from gristmill.core.arguments import PathLike, as_choice, as_flag, as_function, as_names, as_whole, refuse
 from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import derive_key, fingerprint
 from gristmill.core.options import content, from_mapping
+from gristmill.core.values import check_kinds
 from gristmill.curate.clean import CleanOptions
 from gristmill.curate.rules import make_rule
 from gristmill.sources.base import Format, expand
@@ -53,7 +54,9 @@ def stream(
     if not isinstance(given, Sequence) or not given or not all(isinstance(path, str | os.PathLike) for path in given):
         raise refuse("paths", "a path, a pattern or a list of them", paths)
     as_choice("on_error", on_error, ("raise", "skip"))
-    layout = Format(text, id, tuple(fields), documents, format, encoding)
+    said = {"text": text, "id": id, "documents": documents, "format": format, "encoding": encoding, "name": name}
+    check_kinds(said, {**dict.fromkeys(said, str), "format": str | None}, "stream")
+    layout = Format(text, id, as_names("fields", fields), documents, format, encoding)
     return Stream(tuple(os.fspath(path) for path in given), layout, name, on_error)
 
 
@@ -80,6 +83,7 @@ class Stream:
         A function gets a document (a dict of id, source, path, text and carried fields) and returns True, False or a
         reason as text; with batch=True it gets an Arrow record batch and returns a boolean for each row.
         """
+        as_flag("batch", batch)
         if isinstance(rule, str):
             return self._then(Filter(make_rule(rule, options | ({"batch": True} if batch else {}))))
         if options:
@@ -91,7 +95,7 @@ class Stream:
 
         With batch=True it gets an Arrow record batch and returns one, or an array of its texts.
         """
-        return self._then(Map(Function(as_function("function", function), batch)))
+        return self._then(Map(Function(as_function("function", function), as_flag("batch", batch))))
 
     def _then(self, step: Step) -> Stream:
         if self.tokenizer is not None:
@@ -133,7 +137,7 @@ class Stream:
         check = {"batch_size": batch_size, "hold": hold, **({} if epochs is None else {"epochs": epochs})}
         for name, value in check.items():
             as_whole(name, value)
-        return Batches(self, batch_size, as_whole("seed", seed, None), shuffle, epochs, hold)
+        return Batches(self, batch_size, as_whole("seed", seed, None), as_flag("shuffle", shuffle), epochs, hold)
 
 
 @dataclass(frozen=True)
