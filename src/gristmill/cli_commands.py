@@ -188,11 +188,18 @@ def _export(commands: Commands) -> None:
         commands, "export", "cli_files:run_export",
         "Give a store to another system in its own format. Files are linked where the bytes are equal, and copied "
         "where they are not; what to put into that system's configuration is printed.",
-        "data/corpus --to megatron --out data/megatron",
+        "data/corpus --to megatron --out data/megatron", "data/corpus --to mds --seq-len 2048 --out data/mds",
     )  # fmt: skip
     add(parser, "path", "DIR", "A store, or one of its splits.")
-    add(parser, "--to", "FORMAT", "One of megatron, olmo, nanogpt, llmc, npy and sharded-bin.", required=True)
+    add(
+        parser,
+        "--to",
+        "FORMAT",
+        "One of megatron, olmo, nanogpt, llmc, npy, sharded-bin, mds and litdata.",
+        required=True,
+    )
     add(parser, "--out", "DIR", "An empty folder.", required=True)
+    add_number(parser, "--seq-len", Positive, "For mds and litdata: samples of so many tokens, not a document each.")
     add_flag(parser, "--overwrite", "Replace an older export.")
 
 
@@ -202,7 +209,8 @@ def _import(commands: Commands) -> None:
         "Make a store of another system's token files. Files are linked where the bytes are equal.",
         "train.bin --dtype uint16 --tokenizer gpt2 --out data/imported",
     )  # fmt: skip
-    add(parser, "paths", "FILE", "Files of tokens: .bin, .npy, Megatron's or llm.c's; a shard each.", nargs="+")
+    add(parser, "paths", "FILE", "Files of tokens: .bin, .npy, Megatron's or llm.c's, a shard each; or a folder of MDS "
+        "or LitData.", nargs="+")  # fmt: skip
     add(parser, "--out", "DIR", "The folder of the new store.", required=True)
     add(parser, "--tokenizer", "NAME", "The tokenizer that made the tokens.", required=True)
     add_number(parser, "--eos", Count, "What ends a document, if not the tokenizer's own EOS.", metavar="ID")

@@ -39,7 +39,8 @@ def run_join(chosen: argparse.Namespace) -> None:
 
 def run_export(chosen: argparse.Namespace) -> None:
     with progress_bar(chosen) as bar:
-        report = export_store(chosen.path, chosen.to, chosen.out, overwrite=chosen.overwrite, progress=bar)
+        options = {"seq_len": chosen.seq_len, "overwrite": chosen.overwrite}
+        report = export_store(chosen.path, chosen.to, chosen.out, progress=bar, **options)
     answer(chosen, {**vars(report), **bar.figures}, lambda: show_exchange(report, bar.took()))
 
 
@@ -48,5 +49,6 @@ def run_import(chosen: argparse.Namespace) -> None:
 
     options = {name: getattr(chosen, name) for name in ("eos", "dtype", "boundaries", "overwrite")}
     with progress_bar(chosen) as bar:
-        report = import_tokens(chosen.paths, chosen.out, chosen.tokenizer, split=chosen.split, progress=bar, **options)
+        paths = chosen.paths[0] if len(chosen.paths) == 1 else chosen.paths
+        report = import_tokens(paths, chosen.out, chosen.tokenizer, split=chosen.split, progress=bar, **options)
     answer(chosen, {**vars(report), **bar.figures}, lambda: show_exchange(report, bar.took()))

@@ -18,7 +18,7 @@ FROZEN = {
     "verify": "DIR --json --storage",
     "index": "PATH --dtype --eos --force --index-dir --json --seq-len --storage",
     "join": "STORE --json --out --overwrite --storage",
-    "export": "DIR --json --out --overwrite --storage --to",
+    "export": "DIR --json --out --overwrite --seq-len --storage --to",
     "import": "FILE --boundaries --dtype --eos --json --out --overwrite --split --storage --tokenizer",
     "bench": "PATH --batch-size --cut --dtype --eos --json --keys --seconds --seq-len --storage",
     "warm": "--dir --json --recipe --storage",

@@ -16,8 +16,9 @@ Work = Callable[[Path, Any], object]
 WORK: dict[str, Work] = {
     **{
         f"export to {to}": lambda at, told, to=to: gm.export(at / "own", to, at / "new", progress=told)
-        for to in ("megatron", "nanogpt", "npy", "sharded-bin")
+        for to in ("megatron", "nanogpt", "npy", "sharded-bin", "mds", "litdata")
     },
+    "export of samples": lambda at, told: gm.export(at / "own", "mds", at / "new", seq_len=64, progress=told),
     "import": lambda at, told: gm.import_(
         [at / "bare" / f"part-{i}.bin" for i in range(2)], at / "new", "byte", dtype="uint16", progress=told
     ),

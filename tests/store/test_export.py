@@ -101,7 +101,7 @@ def test_a_split_alone_is_exported_alone(root: Path, tmp_path: Path) -> None:
     assert export_store(root / "val", "nanogpt", tmp_path / "out").linked == ["val.bin"]
 
 
-@pytest.mark.parametrize("to", sorted(FORMATS))
+@pytest.mark.parametrize("to", sorted(name for name, format in FORMATS.items() if not format.has_samples))
 def test_an_export_reads_back_through_import_in_place(root: Path, tmp_path: Path, to: str) -> None:
     """What each format holds, opened as the foreign files they now are."""
     export_store(root / "train", to, tmp_path / "out")

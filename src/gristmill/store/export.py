@@ -6,29 +6,32 @@ import csv
 import gzip
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
-from gristmill.core.arguments import as_choice, as_flag
+from gristmill.core.arguments import as_choice, as_flag, as_whole
 from gristmill.core.errors import ConfigError, StoreError
-from gristmill.core.progress import Progress, Shown, shown
+from gristmill.core.progress import Shown, shown
 from gristmill.places.door import as_path, place_at
 from gristmill.store.exchange import refuse_inside, store_splits
+from gristmill.store.export_job import ExportFormat, ExportJob, copy_tokens
 from gristmill.store.format import DOCS_SUFFIX, SUM_BLOCK, block_sums
-from gristmill.store.manifest import SPLITS, Manifest, load_manifest
+from gristmill.store.litdata import check_litdata, litdata_notes, write_litdata
+from gristmill.store.manifest import SPLITS, load_manifest
+from gristmill.store.mds import mds_notes, write_mds
 from gristmill.store.opening import LLM_C, LLM_C_HEADER, PathLike, open_split
 from gristmill.store.outbox import Outbox
 from gristmill.store.reader import Store
+from gristmill.store.samples_out import check_samples
 from gristmill.store.sharded_bin import DTYPE, METADATA, TOKENIZER_STATE, shard_name
 from gristmill.store.writer import checksum
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_COPY_TOKENS = 1 << 24
 _LLM_C_BY_DTYPE = {dtype: magic for magic, (dtype, _) in LLM_C.items()}
 _LLM_C_VERSION = {20240520: 1, 20240801: 7}
 _GPT2 = (50_257, 50_256)
@@ -47,41 +50,24 @@ class ExportReport:
     notes: list[str]
 
 
-@dataclass(frozen=True)
-class _Job:
-    """One export: the splits that have shards, and where they go."""
-
-    name: str
-    manifest: Manifest
-    splits: dict[str, Store]
-    out: Outbox
-    progress: Progress
-
-    def shards(self) -> Iterator[tuple[str, Store, int]]:
-        """Every (split, store, shard); whoever asks for the next has done with the last."""
-        return ((split, store, shard) for split, store in self.splits.items() for shard in self.shards_of(store))
-
-    def shards_of(self, store: Store) -> Iterator[int]:
-        """The shards of one split."""
-        for shard in range(store.num_shards):
-            yield shard
-            self.progress.advance(int(store.files.tokens[shard]) * store.dtype.itemsize)
-
-
-@dataclass(frozen=True)
-class _Format:
-    """How one system is served: the files, what to tell, and a check before anything is written."""
-
-    write: Callable[[_Job], None]
-    notes: Callable[[_Job], list[str]]
-    check: Callable[[_Job], None] = lambda job: None
-
-
 def export_store(
-    path: PathLike, to: str, out: PathLike, *, overwrite: bool = False, progress: Shown = None
+    path: PathLike,
+    to: str,
+    out: PathLike,
+    *,
+    seq_len: int | None = None,
+    overwrite: bool = False,
+    progress: Shown = None,
 ) -> ExportReport:
-    """Lay a store (or one split of it) out for `to`: megatron, olmo, nanogpt, llmc, npy or sharded-bin."""
+    """Lay a store (or one split of it) out for `to`: megatron, olmo, nanogpt, llmc, npy, sharded-bin, mds or litdata.
+
+    `seq_len` is for mds and litdata: samples of so many tokens, instead of a document each.
+    """
     to, overwrite = as_choice("to", to, tuple(FORMATS)), as_flag("overwrite", overwrite)
+    seq_len = None if seq_len is None else as_whole("seq_len", seq_len, 1)
+    if seq_len and not FORMATS[to].has_samples:
+        named = " and ".join(name for name, format in FORMATS.items() if format.has_samples)
+        raise ConfigError(f"{to} has no samples: seq_len= is for {named}.", arguments="seq_len")
     root, wanted = store_splits(as_path("path", path, "the folder of a store"))
     folder = as_path("out", out)
     refuse_inside(root, folder)
@@ -90,9 +76,10 @@ def export_store(
     if not filled:
         raise ConfigError(f"{path} has no shards to export.")
     manifest = load_manifest(root)
-    about = {"command": f"export --to {to}", "store": manifest.fingerprint, "splits": list(filled)}
+    samples = {} if seq_len is None else {"seq_len": seq_len}
+    about = {"command": f"export --to {to}", "store": manifest.fingerprint, "splits": list(filled), **samples}
     with shown(progress) as told:
-        job = _Job(root.name, manifest, filled, Outbox(folder, about), told)
+        job = ExportJob(root.name, manifest, filled, Outbox(folder, about), told, seq_len)
         FORMATS[to].check(job)
         with job.out.filling(overwrite):
             told.start(f"exporting to {to}", sum(store.num_tokens * store.dtype.itemsize for store in filled.values()))
@@ -101,24 +88,21 @@ def export_store(
     return ExportReport(to, str(folder), job.out.linked, job.out.copied, notes)
 
 
-def _copy_tokens(
-    store: Store, shard: int, file: IO[bytes], leave_out: int = 0, dtype: np.dtype[np.generic] | None = None
+def _span(store: Store, shard: int) -> tuple[int, int]:
+    """The tokens of a shard among those of its split."""
+    return store.tokens_in(shard), store.tokens_in(shard + 1)
+
+
+def _place_tokens(
+    job: ExportJob, store: Store, shard: int, name: str, dtype: np.dtype[np.generic] | None = None
 ) -> None:
-    """Write the tokens of a shard, without its last `leave_out`, in pieces that may be held in memory."""
-    first, stop = store.tokens_in(shard), store.tokens_in(shard + 1) - leave_out
-    for at in range(first, stop, _COPY_TOKENS):
-        tokens = store.tokens(at, min(at + _COPY_TOKENS, stop))
-        file.write(np.ascontiguousarray(tokens, dtype=dtype or store.dtype).data)
-
-
-def _place_tokens(job: _Job, store: Store, shard: int, name: str, dtype: np.dtype[np.generic] | None = None) -> None:
     """A shard's plain tokens under another name: a link, or a copy where they are compressed or of another dtype."""
     if not store.files.compressed[shard] and dtype in (None, store.dtype):
         _check_linked(store, shard)
         job.out.link(store.files.path(shard), name)
         return
     with job.out.write(name) as file:
-        _copy_tokens(store, shard, file, dtype=dtype)
+        copy_tokens(store, *_span(store, shard), file, dtype)
 
 
 def _check_linked(store: Store, shard: int) -> None:
@@ -135,7 +119,7 @@ def _check_linked(store: Store, shard: int) -> None:
         raise StoreError(f"{path} is a link to {place_at(path).real()}, which is not this shard: put the shard there.")
 
 
-def _compression_notes(job: _Job) -> list[str]:
+def _compression_notes(job: ExportJob) -> list[str]:
     """Say why an export took disk space that links would not have taken."""
     packed = [store.files.tokens[store.files.compressed > 0].sum() for store in job.splits.values()]
     size = int(sum(packed)) * np.dtype(job.manifest.dtype).itemsize
@@ -145,14 +129,14 @@ def _compression_notes(job: _Job) -> list[str]:
 # Megatron-LM: {prefix}_{key}_document, as its preprocess_data.py names them.
 
 
-def _write_megatron(job: _Job) -> None:
+def _write_megatron(job: ExportJob) -> None:
     for split, store, shard in job.shards():
         prefix = f"{split}-{shard:05d}_text_document"
         _place_tokens(job, store, shard, f"{prefix}.bin")
         job.out.link(store.files.sibling(shard, ".idx"), f"{prefix}.idx")
 
 
-def _megatron_notes(job: _Job) -> list[str]:
+def _megatron_notes(job: ExportJob) -> list[str]:
     flags = {"train": "--train-data-path", "val": "--valid-data-path"}
     prefixes = f"$(ls {job.out.folder}/{{}}-*_text_document.bin | sed 's/\\.bin$//')"
     notes = [f"{flags[split]} {prefixes.format(split)}" for split in job.splits]
@@ -171,7 +155,7 @@ def _megatron_notes(job: _Job) -> list[str]:
 # OLMo-core: headerless arrays under .npy names, and the sidecar that the Dolma toolkit writes.
 
 
-def _write_olmo(job: _Job) -> None:
+def _write_olmo(job: ExportJob) -> None:
     for split, store, shard in job.shards():
         _place_tokens(job, store, shard, f"{split}-{shard:05d}.npy")
         with job.out.write(f"{split}-{shard:05d}.csv.gz") as file:
@@ -204,7 +188,7 @@ def _document_batches(path: str) -> Iterator[pa.RecordBatch]:
         raise StoreError(f"{path} cannot be read ({error}): restore it or make the store again.") from error
 
 
-def _olmo_notes(job: _Job) -> list[str]:
+def _olmo_notes(job: ExportJob) -> list[str]:
     dropped = sum(int((store.files.tokens % 2048).sum()) for store in job.splits.values())
     total = sum(store.num_tokens for store in job.splits.values())
     return [
@@ -218,7 +202,7 @@ def _olmo_notes(job: _Job) -> list[str]:
     ]
 
 
-def _olmo_config(job: _Job) -> str:
+def _olmo_config(job: ExportJob) -> str:
     """Python that builds both data sets; a test runs it."""
     manifest = job.manifest
     paths = f"{job.out.folder}/{next(iter(job.splits))}-*.npy"
@@ -240,7 +224,7 @@ packed = NumpyPackedFSLDatasetConfig(
 # nanoGPT: one file a split.
 
 
-def _write_nanogpt(job: _Job) -> None:
+def _write_nanogpt(job: ExportJob) -> None:
     for split, store in job.splits.items():
         if store.num_shards == 1:
             for shard in job.shards_of(store):
@@ -248,10 +232,10 @@ def _write_nanogpt(job: _Job) -> None:
             continue
         with job.out.write(f"{split}.bin") as file:
             for shard in job.shards_of(store):
-                _copy_tokens(store, shard, file)
+                copy_tokens(store, *_span(store, shard), file)
 
 
-def _nanogpt_notes(job: _Job) -> list[str]:
+def _nanogpt_notes(job: ExportJob) -> list[str]:
     notes = [f"nanoGPT drops nothing: it draws random windows from {' and '.join(f'{s}.bin' for s in job.splits)}."]
     if job.manifest.dtype != "uint16":
         notes.append(
@@ -265,7 +249,7 @@ def _nanogpt_notes(job: _Job) -> list[str]:
 # llm.c: 256 int32, then tokens with EOT before each document instead of after.
 
 
-def _check_llmc(job: _Job) -> None:
+def _check_llmc(job: ExportJob) -> None:
     manifest = job.manifest
     if manifest.dtype not in _LLM_C_BY_DTYPE:
         raise ConfigError(f"llm.c reads uint16 and uint32 tokens, not {manifest.dtype}.")
@@ -281,7 +265,7 @@ def _check_llmc(job: _Job) -> None:
             )
 
 
-def _write_llmc(job: _Job) -> None:
+def _write_llmc(job: ExportJob) -> None:
     magic = _LLM_C_BY_DTYPE[job.manifest.dtype]
     for split, store, shard in job.shards():
         head = np.zeros(LLM_C_HEADER // 4, dtype="<i4")
@@ -290,10 +274,11 @@ def _write_llmc(job: _Job) -> None:
             file.write(head.tobytes())
             # Each document's EOS moves before it: the last one goes, and one comes first.
             file.write(np.array([job.manifest.eos], dtype=store.dtype).tobytes())
-            _copy_tokens(store, shard, file, leave_out=1)
+            first, stop = _span(store, shard)
+            copy_tokens(store, first, stop - 1, file)
 
 
-def _llmc_notes(job: _Job) -> list[str]:
+def _llmc_notes(job: ExportJob) -> list[str]:
     return [
         *(f"{split}: {job.out.folder}/{job.name}_{split}_*.bin" for split in job.splits),
         "EOT stands before each document, as llm.c and modded-nanogpt expect. llm.c drops the end of each file that "
@@ -304,13 +289,13 @@ def _llmc_notes(job: _Job) -> list[str]:
 # numpy: real .npy files.
 
 
-def _write_npy(job: _Job) -> None:
+def _write_npy(job: ExportJob) -> None:
     for split, store, shard in job.shards():
         descr = np.lib.format.dtype_to_descr(store.dtype)
         head = {"descr": descr, "fortran_order": False, "shape": (int(store.files.tokens[shard]),)}
         with job.out.write(f"{split}-{shard:05d}.npy") as file:
             np.lib.format.write_array_header_1_0(file, head)
-            _copy_tokens(store, shard, file)
+            copy_tokens(store, *_span(store, shard), file)
 
 
 _NPY = "Read with np.load(path, mmap_mode='r'). OLMo-core would take the header for tokens: export --to olmo for it."
@@ -319,12 +304,12 @@ _NPY = "Read with np.load(path, mmap_mode='r'). OLMo-core would take the header 
 # Folders of raw uint32 shards, by split; their metadata comes last, as what says that the folder is whole.
 
 
-def _check_sharded_bin(job: _Job) -> None:
+def _check_sharded_bin(job: ExportJob) -> None:
     if job.manifest.vocab_size > 1 << 32:
         raise ConfigError(f"Ids of {job.manifest.dtype} do not fit into {DTYPE}: export to npy.")
 
 
-def _write_sharded_bin(job: _Job) -> None:
+def _write_sharded_bin(job: ExportJob) -> None:
     manifest = job.manifest
     for split, store, shard in job.shards():
         _place_tokens(job, store, shard, shard_name(split, shard), np.dtype(DTYPE))
@@ -346,7 +331,7 @@ def _write_sharded_bin(job: _Job) -> None:
             file.write((json.dumps(values, indent=2) + "\n").encode())
 
 
-def _sharded_bin_notes(job: _Job) -> list[str]:
+def _sharded_bin_notes(job: ExportJob) -> list[str]:
     manifest, name = job.manifest, job.manifest.tokenizer["name"]
     notes = [f"Each document ends with EOS ({manifest.eos}). Read a shard by np.memmap(path, dtype=np.uint32)."]
     if name != "gpt2":
@@ -359,10 +344,12 @@ def _sharded_bin_notes(job: _Job) -> list[str]:
 
 
 FORMATS = {
-    "megatron": _Format(_write_megatron, _megatron_notes),
-    "olmo": _Format(_write_olmo, _olmo_notes),
-    "nanogpt": _Format(_write_nanogpt, _nanogpt_notes),
-    "llmc": _Format(_write_llmc, _llmc_notes, _check_llmc),
-    "npy": _Format(_write_npy, lambda job: [_NPY]),
-    "sharded-bin": _Format(_write_sharded_bin, _sharded_bin_notes, _check_sharded_bin),
+    "megatron": ExportFormat(_write_megatron, _megatron_notes),
+    "olmo": ExportFormat(_write_olmo, _olmo_notes),
+    "nanogpt": ExportFormat(_write_nanogpt, _nanogpt_notes),
+    "llmc": ExportFormat(_write_llmc, _llmc_notes, _check_llmc),
+    "npy": ExportFormat(_write_npy, lambda job: [_NPY]),
+    "sharded-bin": ExportFormat(_write_sharded_bin, _sharded_bin_notes, _check_sharded_bin),
+    "mds": ExportFormat(write_mds, mds_notes, check_samples, has_samples=True),
+    "litdata": ExportFormat(write_litdata, litdata_notes, check_litdata, has_samples=True),
 }

@@ -44,7 +44,7 @@ class ForeignFile:
 
 
 @dataclass(frozen=True)
-class _Marked:
+class Marked:
     """The edges of documents as a file's own index has them, and a row of names for each."""
 
     edges: Ints
@@ -66,17 +66,24 @@ def read_foreign(store: Store, eos: int, boundaries: str) -> ForeignFile:
     """Read the boundaries of one file, and look through its tokens for EOS."""
     tokens = store.shard_tokens(0)
     tokens = tokens.view(f"<u{tokens.dtype.itemsize}")  # a negative id shows as one that is far too large
-    return _cut_at_eos(store, tokens, _marked(store, eos, boundaries), eos)
+    path, header, comes_first = address_of(store.files.path(0)), int(store.files.header[0]), _comes_first(store)
+    return cut_at_eos(path, tokens, _marked(store, eos, boundaries), eos, header=header, comes_first=comes_first)
 
 
-def _cut_at_eos(store: Store, tokens: npt.NDArray[Any], marked: _Marked, eos: int) -> ForeignFile:
-    comes_first = store.facts.boundary == "bos"
+def _comes_first(store: Store) -> bool:
+    return store.facts.boundary == "bos"
+
+
+def cut_at_eos(
+    path: Address, tokens: npt.NDArray[Any], marked: Marked, eos: int, *, header: int, comes_first: bool = False
+) -> ForeignFile:
+    """The documents that an index marks, each cut once more where it holds EOS."""
     edges = np.unique(marked.edges)
     starts = np.union1d(edges, offsets(scanned_lengths(tokens, eos, comes_first)))
     rows = np.searchsorted(marked.edges, starts[:-1], side="right") - 1
     return ForeignFile(
-        path=address_of(store.files.path(0)),
-        header=int(store.files.header[0]),
+        path=path,
+        header=header,
         tokens=tokens,
         starts=starts,
         has_eos=np.asarray(tokens[starts[:-1] if comes_first else starts[1:] - 1] == eos),
@@ -88,7 +95,7 @@ def _cut_at_eos(store: Store, tokens: npt.NDArray[Any], marked: _Marked, eos: in
     )
 
 
-def _marked(store: Store, eos: int, boundaries: str) -> _Marked:
+def _marked(store: Store, eos: int, boundaries: str) -> Marked:
     path = address_of(store.files.path(0))
     sidecar = path.with_name(path.name.removesuffix(".npy") + ".csv.gz")
     if boundaries == "auto" and path.suffix == ".npy" and not store.files.header[0] and place_at(sidecar).exists():
@@ -98,17 +105,23 @@ def _marked(store: Store, eos: int, boundaries: str) -> _Marked:
         if (lengths < 0).any() or lengths.sum() != store.num_tokens:
             raise StoreError(f'{path.with_suffix(".idx")} does not describe {path.name}: import with boundaries="eos".')
     else:
-        lengths = scanned_lengths(store.shard_tokens(0), eos, store.facts.boundary == "bos")
-    return _Marked(offsets(lengths), _names(path, [f"{path.stem}:{row}" for row in range(len(lengths))]))
+        lengths = scanned_lengths(store.shard_tokens(0), eos, _comes_first(store))
+    return Marked(offsets(lengths), document_names(path.stem, path.name, numbered(path.stem, 0, len(lengths))))
 
 
-def _names(path: Address, ids: list[str], origins: list[str] | None = None) -> pa.Table:
+def numbered(stem: str, first: int, stop: int) -> list[str]:
+    """The ids of documents that bring none: their rows in a file."""
+    return [f"{stem}:{row}" for row in range(first, stop)]
+
+
+def document_names(source: str, file: str, ids: list[str], origins: list[str] | None = None) -> pa.Table:
+    """What is known of documents beside their tokens."""
     import pyarrow as pa
 
-    return pa.table({"id": ids, "source": [path.stem] * len(ids), "path": origins or [path.name] * len(ids)})
+    return pa.table({"id": ids, "source": [source] * len(ids), "path": origins or [file] * len(ids)})
 
 
-def _by_sidecar(sidecar: Address, path: Address, count: int) -> _Marked:
+def _by_sidecar(sidecar: Address, path: Address, count: int) -> Marked:
     """Documents and ids from a `.csv.gz`; tokens between its documents become documents too, so that none is lost."""
     spans, rows = _read_sidecar(sidecar, count)
     edges = np.union1d(spans.ravel(), [0, count])
@@ -117,7 +130,7 @@ def _by_sidecar(sidecar: Address, path: Address, count: int) -> _Marked:
     found = [rows[row] if row >= 0 else [] for row in row_of.tolist()]
     ids = [row[2] if len(row) > 2 else f"{path.stem}:{i}" for i, row in enumerate(found)]
     origins = [row[3] if len(row) > 3 else path.name for row in found]
-    return _Marked(edges, _names(path, ids, origins), int((row_of < 0).sum()))
+    return Marked(edges, document_names(path.stem, path.name, ids, origins), int((row_of < 0).sum()))
 
 
 def _read_sidecar(sidecar: Address, count: int) -> tuple[Ints, list[list[str]]]:

@@ -6,6 +6,8 @@ Every token of a foreign file is in the store afterwards; what had to be changed
 
 from __future__ import annotations
 
+import itertools
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,16 +32,21 @@ from gristmill.store.format import dtype_for
 from gristmill.store.manifest import SPLITS, FunnelRow, Manifest, ShardEntry
 from gristmill.store.opening import TOKENIZER, PathLike, named_paths
 from gristmill.store.reader import Store
+from gristmill.store.sample_folders import SampleFolder, open_samples, split_folders
 from gristmill.store.sums import Listing
 from gristmill.store.writer import document_table, shard_name, token_sums, write_shard, write_side_files
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    Part = tuple[npt.NDArray[Any], Ints, pa.Table]
+
 BOUNDARIES = ("auto", "eos")
 _BATCH_TOKENS = 1 << 24
 
 Paths = PathLike | Sequence[PathLike]
+# A file of tokens, or a folder of files with samples.
+Input = Store | SampleFolder
 
 
 @dataclass
@@ -72,64 +79,87 @@ def import_store(
     overwrite: bool = False,
     progress: Shown = None,
 ) -> ImportReport:
-    """Make a store of files that `gristmill.open` opens: one shard a file; a mapping gives both splits at once.
+    """Make a store of files that `gristmill.open` opens, or of folders of MDS or LitData: one shard a file.
 
-    `dtype` is that of headerless files; the store's follows `vocab_size`. Documents are those of a Megatron `.idx` or
-    of a `.csv.gz` beside a headerless `.npy`, else EOS marks them (boundaries="eos": always). Ids are the sidecar's,
-    else FILE:ROW.
+    A mapping gives both splits at once; so does a folder that has those of samples for both. `dtype` is that of
+    headerless files; the store's follows `vocab_size`. Documents are those of a Megatron `.idx`, of a `.csv.gz` beside
+    a headerless `.npy`, or samples of many lengths; else EOS marks them (boundaries="eos": always). Ids are the
+    sidecar's, else FILE:ROW.
     """
     boundaries, split = as_choice("boundaries", boundaries, BOUNDARIES), as_choice("split", split, SPLITS)
     overwrite = as_flag("overwrite", overwrite)
     if not 0 <= eos < vocab_size:
         raise ConfigError(f"EOS {eos} is outside the vocabulary of {vocab_size:,}.")
     root, named = as_path("out", out), dict(tokenizer or {"name": "unknown", "fingerprint": ""})
-    stores = _opened(paths, split, dtype, eos)
-    _refuse_own_files(root, stores)
+    inputs = _opened(paths, split, dtype, eos)
+    _refuse_own_files(root, inputs)
     job = _Import(root, eos, vocab_size)
     with shown(progress) as told, StoreFolder(root, "import").filling(overwrite) as making:
-        told.start("importing", sum(_size(store) for files in stores.values() for store in files))
-        making.will_write(shard_name(name, i, "none") for name in stores for i in range(len(stores[name])))
-        splits = {name: job.add_split(name, _read(stores.get(name, []), eos, boundaries, told)) for name in SPLITS}
+        told.start("importing", sum(_size(each) for part in inputs.values() for each in part))
+        making.will_write(shard_name(name, i, "none") for name in inputs for i in range(len(_files(inputs[name]))))
+        splits = {name: job.add_split(name, _read(inputs.get(name, []), eos, boundaries, told)) for name in SPLITS}
         if tokenizer_json:
             place_at(root / TOKENIZER).write(tokenizer_json)
         making.sums.update(job.sums)
-        recipe = {"import": {"files": _fingerprints(stores), "boundaries": boundaries}}
+        recipe = {"import": {"files": _fingerprints(inputs), "boundaries": boundaries}}
         making.finish(job.manifest(splits, named, recipe))
-    return job.finish(stores)
+    return job.finish([stem for part in inputs.values() for _, stem in _files(part)])
 
 
-def _read(stores: Sequence[Store], eos: int, boundaries: str, progress: Progress) -> Iterator[ForeignFile]:
-    """Each file; whoever asks for the next has done with the last."""
-    for store in stores:
-        yield read_foreign(store, eos, boundaries)
-        progress.advance(_size(store))
+def _read(
+    inputs: Sequence[Input], eos: int, boundaries: str, progress: Progress
+) -> Iterator[ForeignFile | Iterator[ForeignFile]]:
+    """Each file, whole or, if it holds samples, in pieces; whoever asks for the next has done with the last."""
+    for each in inputs:
+        if isinstance(each, Store):
+            yield read_foreign(each, eos, boundaries)
+        else:
+            yield from each.read(eos, boundaries)
+        progress.advance(_size(each))
 
 
-def _size(store: Store) -> int:
-    return store.num_tokens * store.dtype.itemsize
+def _size(each: Input) -> int:
+    if isinstance(each, Store):
+        return each.num_tokens * each.dtype.itemsize
+    return sum(file.size for file in each.files)
 
 
-def _opened(paths: Paths | Mapping[str, Paths], given: str, dtype: str | None, eos: int) -> dict[str, list[Store]]:
+def _files(inputs: Sequence[Input]) -> list[tuple[Address, str]]:
+    """Every file, and what its documents are named by."""
+    found: list[tuple[Address, str]] = []
+    for each in inputs:
+        if isinstance(each, Store):
+            found.append((address_of(each.files.path(0)), each.files.stem(0)))
+        else:
+            found += [(file.path, file.name) for file in each.files]
+    return found
+
+
+def _opened(paths: Paths | Mapping[str, Paths], given: str, dtype: str | None, eos: int) -> dict[str, list[Input]]:
     """The files of each split in the order given, all opened before anything is written."""
     by_split = dict(paths) if isinstance(paths, Mapping) else {given: paths}
-    files = {as_choice("split", split, SPLITS): as_addresses("paths", listed) for split, listed in by_split.items()}
-    stores = {split: [open_foreign(path, dtype, eos) for path in named_paths(each)] for split, each in files.items()}
-    if not any(stores.values()):
+    named = {as_choice("split", split, SPLITS): as_addresses("paths", listed) for split, listed in by_split.items()}
+    if isinstance(paths, str | os.PathLike) and (folders := split_folders(named[given][0])):
+        named = {split: [folder] for split, folder in folders.items()}
+    inputs: dict[str, list[Input]] = {
+        split: [open_samples(path, dtype) or open_foreign(path, dtype, eos) for path in named_paths(each)]
+        for split, each in named.items()
+    }
+    if not any(inputs.values()):
         raise ConfigError("There are no files to import.")
-    return stores
+    return inputs
 
 
-def _refuse_own_files(root: Path, stores: dict[str, list[Store]]) -> None:
+def _refuse_own_files(root: Path, inputs: dict[str, list[Input]]) -> None:
     """Starting the new store would remove them."""
-    for path in (store.files.path(0) for part in stores.values() for store in part):
+    for path, _ in itertools.chain.from_iterable(_files(part) for part in inputs.values()):
         if place_at(root).real() in map(str, Path(place_at(path).real()).parents):
             raise ConfigError(f"{path} lies inside {root}: choose another folder to write to.")
 
 
-def _fingerprints(stores: dict[str, list[Store]]) -> dict[str, list[list[str]]]:
+def _fingerprints(inputs: dict[str, list[Input]]) -> dict[str, list[list[str]]]:
     """Each file's name and what identifies its content, without its folder."""
-    paths = {split: [address_of(store.files.path(0)) for store in part] for split, part in stores.items()}
-    return {split: [[path.name, sampled_checksum(path)] for path in part] for split, part in paths.items()}
+    return {split: [[path.name, sampled_checksum(path)] for path, _ in _files(part)] for split, part in inputs.items()}
 
 
 @dataclass(frozen=True)
@@ -146,26 +176,38 @@ class _Import:
     def dtype(self) -> str:
         return dtype_for(self.vocab_size)
 
-    def add_split(self, split: str, files: Iterator[ForeignFile]) -> list[ShardEntry]:
+    def add_split(self, split: str, files: Iterator[ForeignFile | Iterator[ForeignFile]]) -> list[ShardEntry]:
         """One shard a file, so that it can be linked; or else copied."""
-        return [self._add_file(shard_name(split, i, "none"), file) for i, file in enumerate(files)]
+        entries: list[ShardEntry] = []
+        for file in files:
+            name = shard_name(split, len(entries), "none")
+            entry = self._add_file(name, file) if isinstance(file, ForeignFile) else self._copy(name, file)
+            if entry:  # no document need end in a file of samples
+                self.report.documents += entry.documents
+                self.report.tokens += entry.tokens
+                entries.append(entry)
+        return entries
 
-    def _add_file(self, name: str, file: ForeignFile) -> ShardEntry:
+    def _add_file(self, name: str, file: ForeignFile) -> ShardEntry | None:
         right = not file.header and file.tokens.dtype.name == self.dtype
-        if right and not file.comes_first and file.has_eos.all():
-            entry = self._link(file, name)
-            self.report.linked.append(name)
-        else:
-            entry, sums = write_shard(self.root, name, self.dtype, self._documents(file))
-            self.sums.update(sums)
-            self.report.copied.append(name)
-        self._count(entry, file)
+        if not right or file.comes_first or not file.has_eos.all():
+            return self._copy(name, iter([file]))
+        self._count(file)
+        self.report.linked.append(name)
+        return self._link(file, name)
+
+    def _copy(self, name: str, pieces: Iterator[ForeignFile]) -> ShardEntry | None:
+        parts = (part for piece in pieces for part in self._documents(piece))
+        first = next(parts, None)
+        if first is None:
+            return None
+        entry, sums = write_shard(self.root, name, self.dtype, itertools.chain([first], parts))
+        self.sums.update(sums)
+        self.report.copied.append(name)
         return entry
 
-    def _count(self, entry: ShardEntry, file: ForeignFile) -> None:
+    def _count(self, file: ForeignFile) -> None:
         report = self.report
-        report.documents += entry.documents
-        report.tokens += entry.tokens
         report.documents_cut += file.cut
         report.empty_dropped += file.empty
         report.not_in_sidecar += file.unnamed
@@ -184,8 +226,9 @@ class _Import:
         link(file.path, target)
         return entry
 
-    def _documents(self, file: ForeignFile) -> Iterator[tuple[npt.NDArray[Any], Ints, pa.Table]]:
+    def _documents(self, file: ForeignFile) -> Iterator[Part]:
         """The documents with EOS at the end of each, a batch of them at a time."""
+        self._count(file)
         for first, last in runs(file.starts, _BATCH_TOKENS):
             edges = file.starts[first : last + 1]
             part = file.tokens[edges[0] : edges[-1]]
@@ -224,10 +267,9 @@ class _Import:
         versions = {"gristmill": version()}
         return Manifest(self.dtype, self.eos, self.vocab_size, tokenizer, splits, recipe, rows, versions)
 
-    def finish(self, stores: dict[str, list[Store]]) -> ImportReport:
+    def finish(self, stems: list[str]) -> ImportReport:
         """The report, with what a person should know."""
         report = self.report
-        stems = [store.files.stem(0) for part in stores.values() for store in part]
         facts = {
             "shards share their bytes with the files given: do not change those.": len(report.linked),
             "documents lacked EOS and got one.": report.eos_added,

@@ -301,7 +301,11 @@ def find_dtype(path: Address) -> str | None:
     lower halves exceed every upper half: two neighbouring tokens that were taken for one item would not do that.
     """
     size, blocks = spread_blocks(path, SAMPLE_BYTES)
-    sample = b"".join(dict(blocks).values())
+    return dtype_in(b"".join(dict(blocks).values()), size)
+
+
+def dtype_in(sample: bytes, size: int = 0) -> str | None:
+    """The dtype that some bytes of a file of `size` bytes tell."""
     fitting = (itemsize for itemsize in (8, 4, 2) if size % itemsize == 0 and _holds_items(sample, itemsize))
     return next((f"uint{8 * itemsize}" for itemsize in fitting), None)
 
