@@ -1,18 +1,16 @@
 """JSON Lines: a document a line, an object with a text and perhaps an id. A byte order mark at the start is dropped.
 
-A compiled parser reads whole blocks. A line that it does not take gets a second look by Python's own, which either
-reads it after all or says what is wrong, and where.
+Blocks are read at once. Where a line of one is not as it should be, Python's parser looks at each line of it: it takes
+what the other is too strict for, and says what is wrong with the rest, and where.
 """
 
 from __future__ import annotations
 
 import codecs
 import itertools
-import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,17 +18,13 @@ from gristmill.core.arrays import Ints
 from gristmill.core.errors import SourceError
 from gristmill.sources.base import Format, InputFile, Mishaps, Part, skippable
 from gristmill.sources.batches import BYTE, document_batch, place_ids
-from gristmill.sources.lines import cut_bytes, open_text, text_blocks, too_long, where
-
-if TYPE_CHECKING:
-    from gristmill.sources.json_blocks import ScannedBlock
+from gristmill.sources.json_rows import Number, compact, parse_json, read_rows
+from gristmill.sources.lines import LineTable, cut_bytes, open_text, tabulate, text_blocks, too_long, where
 
 # What a document brings: its id, its text, the carried fields.
 Values = list[str | None]
 
 _HEAD_BYTES = 4096
-# Python's parser makes about 200 bytes of each value: a line with more of them than this is refused.
-_MOST_VALUES = 4_000_000
 
 
 def read_jsonl(part: Part, format: Format, mishaps: Mishaps) -> Iterator[pa.RecordBatch]:
@@ -66,36 +60,30 @@ def _is_array(part: Part, format: Format) -> bool:
 def _read_blocks(
     blocks: Iterator[tuple[int, bytes | None]], part: Part, format: Format, mishaps: Mishaps
 ) -> Iterator[pa.RecordBatch]:
-    from gristmill.sources.json_blocks import scan_block
-
     number = 0
     for at, block in blocks:
         if block is None:
             mishaps.report(too_long(where(part, at, number + 1)), part.file, part.file.at(BYTE, at), at)
             number += 1
             continue
-        scanned = scan_block(block, (format.text, format.id, *format.fields))
-        yield _in_order([
-            _first_look(scanned, at, part, format),
-            *_second_look(scanned, at, number, part, format, mishaps),
-        ])  # fmt: skip
-        number += len(scanned)
+        table = tabulate(block)
+        if columns := read_rows(block, table, (format.text, format.id, *format.fields)):
+            texts, ids, *fields = columns
+            yield _batch(part, format, at + table.begins[table.filled], ids, texts, fields)
+        else:
+            yield from _line_by_line(block, table, at, number, part, format, mishaps)
+        number += len(table.begins)
 
 
-def _first_look(scanned: ScannedBlock, at: int, part: Part, format: Format) -> pa.RecordBatch:
-    """The lines that the compiled parser has read."""
-    texts, ids, *fields = scanned.columns()
-    return _batch(part, format, at + scanned.read_lines, ids, texts, fields)
-
-
-def _second_look(
-    scanned: ScannedBlock, at: int, before: int, part: Part, format: Format, mishaps: Mishaps
+def _line_by_line(
+    block: bytes, table: LineTable, at: int, before: int, part: Part, format: Format, mishaps: Mishaps
 ) -> Iterator[pa.RecordBatch]:
-    """Those of the other lines that Python's parser takes; the rest is reported. `before` lines came earlier."""
+    """The lines that Python's parser takes; the rest is reported. `before` lines came earlier."""
     taken: list[tuple[int, Values]] = []
-    for i, start, line in scanned.unread():
-        place = at + start
+    for i in np.flatnonzero(table.filled).tolist():
+        place = at + int(table.begins[i])
         try:
+            line = block[table.begins[i] : table.ends[i]]
             taken.append((place, parse_line(line, format, where(part, place, before + i + 1))))
         except SourceError as error:
             mishaps.report(error, part.file, part.file.at(BYTE, place), place)
@@ -113,28 +101,6 @@ def _batch(
     names = pc.coalesce(given, place_ids(part.file, BYTE, places)) if given.null_count else given
     carried = {name: field.cast(pa.string()) for name, field in zip(format.fields, fields, strict=True)}
     return document_batch(part.file, places, texts, names, carried)
-
-
-def _in_order(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """The batches' documents in the order of the file."""
-    if len(batches) == 1:
-        return batches[0]
-    joined = pa.concat_batches(batches)
-    return joined.take(pc.sort_indices(joined.column("row")))
-
-
-@dataclass(frozen=True)
-class _Number:
-    """A number as it is spelt in the file: its digits are kept, however many there are."""
-
-    spelling: str
-
-
-def parse_json(data: bytes) -> object:
-    """A JSON value by Python's parser, its numbers as they are spelt."""
-    if len(data) > _MOST_VALUES and data.count(b",") > _MOST_VALUES:
-        raise ValueError(f"more than {_MOST_VALUES:,} values")
-    return json.loads(data, parse_int=_Number, parse_float=_Number)
 
 
 def parse_line(line: bytes, format: Format, where: str) -> Values:
@@ -168,7 +134,7 @@ def _spelt(value: object, what: str) -> str | None:
     """A value as text: strings and numbers as they are, all else as compact JSON; null is null."""
     if value is None:
         return None
-    if isinstance(value, _Number):
+    if isinstance(value, Number):
         return value.spelling
     if not isinstance(value, str):
         value = _compact(value, what)
@@ -177,13 +143,9 @@ def _spelt(value: object, what: str) -> str | None:
 
 def _compact(value: object, what: str) -> str:
     try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_number)
+        return compact(value)
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, a thousand brackets
         raise skippable(f"The {what} cannot be carried: {error}.") from error
-
-
-def _number(value: _Number) -> int | float:
-    return int(value.spelling) if value.spelling.lstrip("-").isdigit() else float(value.spelling)
 
 
 def _parsed(line: bytes, where: str) -> object:
@@ -213,13 +175,13 @@ def _text(value: object, key: str, where: str) -> str:
 
 def _shown(value: object) -> str:
     try:
-        return value.spelling if isinstance(value, _Number) else json.dumps(value, default=_number)
+        return value.spelling if isinstance(value, Number) else compact(value)
     except (ValueError, RecursionError):
         return _kind(value)
 
 
 def _kind(value: object) -> str:
-    return "a number" if isinstance(value, _Number) else type(value).__name__
+    return "a number" if isinstance(value, Number) else type(value).__name__
 
 
 def _some_keys(value: dict[str, object]) -> str:

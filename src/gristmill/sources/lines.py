@@ -123,7 +123,8 @@ def text_blocks(
     with open_text(part, format) as stream:
         for at, block in read_blocks(lines_of(stream) if lines_of else stream, part.start, stop):
             mark = len(codecs.BOM_UTF8) if at == 0 and block and block.startswith(codecs.BOM_UTF8) else 0
-            yield at + mark, block[mark:] if block and mark else block
+            if block is None or len(block) > mark:
+                yield at + mark, block[mark:] if block and mark else block
 
 
 @contextlib.contextmanager

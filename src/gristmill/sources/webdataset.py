@@ -15,7 +15,8 @@ from gristmill.core.errors import SourceError
 from gristmill.sources import base
 from gristmill.sources.base import Format, InputFile, Mishaps, Part, portable, skippable
 from gristmill.sources.batches import BATCH_BYTES, BATCH_DOCUMENTS, ROW, document_batch
-from gristmill.sources.jsonl import Values, parse_json, parse_object
+from gristmill.sources.json_rows import parse_json
+from gristmill.sources.jsonl import Values, parse_object
 from gristmill.sources.streams import Stream
 from gristmill.sources.tar import Member, TarError, TarReader
 

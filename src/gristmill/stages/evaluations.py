@@ -23,7 +23,7 @@ from gristmill.curate.decontaminate import (
 )
 from gristmill.recipe import Recipe
 from gristmill.sources.base import InputFile, expand
-from gristmill.sources.jsonl import parse_json
+from gristmill.sources.json_rows import parse_json
 from gristmill.sources.lines import read_whole
 from gristmill.sources.streams import Stream, unpacked_name
 from gristmill.stages.work import Facts, UnitJob, finished, perform

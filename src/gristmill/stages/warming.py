@@ -53,7 +53,7 @@ def warm(recipe: Recipe | None, progress: Progress) -> list[str]:
 def kernels(recipe: Recipe) -> list[str]:
     """The modules that a run of this recipe imports and that hold compiled code."""
     names = ["core.kernels.blake2", "core.kernels.texts"]
-    names += ["sources.json_kernels", "sources.json_arrays"] if any(map(_may_be_json, recipe.sources)) else []
+    names += ["sources.json_arrays"] if any(map(_may_be_json, recipe.sources)) else []
     names += ["curate.clean_kernels"] if recipe.clean else []
     names += ["curate.redact_kernels"] if recipe.clean and recipe.clean.redact else []
     names += ["curate.decontaminate_kernels"] if recipe.decontaminate else []

@@ -22,7 +22,6 @@ from gristmill.core.kernels.memory import (
     place_of,
     pointer,
     prefetch,
-    put_uint64,
     smallest,
     trailing_zeros,
     uint64_at,
@@ -35,11 +34,6 @@ def _loaded(data: Any, at: int) -> Any:
     address = data.ctypes.data + at
     prefetch(address)
     return int64_at(address), uint64_at(data, at), carray(pointer(address, np.uint16), (1,))[0]
-
-
-@entry(types.void(types.uint8[::1], types.int64, types.uint64))
-def _put(out: Any, at: int, word: Any) -> None:
-    put_uint64(out, at, word)
 
 
 @entry(types.int64(types.uint64))
@@ -65,9 +59,6 @@ def test_words_are_little_endian_wherever_they_begin(data: bytes, draw: st.DataO
     kept = np.frombuffer(data, np.uint8)
     expected = int.from_bytes(word, "little", signed=True), int.from_bytes(word, "little")
     assert _loaded(kept, at) == (*expected, int.from_bytes(word[:2], "little"))
-    out = np.zeros(len(data), np.uint8)
-    _put(out, at, np.uint64(int.from_bytes(word, "little")))
-    assert out.tobytes() == bytes(at) + word + bytes(len(data) - at - 8)
 
 
 def test_trailing_zeros_are_counted_and_those_of_zero_are_64() -> None:

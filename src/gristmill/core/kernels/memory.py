@@ -49,16 +49,6 @@ def _word_at_position(typing_context: Any, data: Any, position: Any) -> Any:
     return types.uint64(data, types.int64), generate
 
 
-def _word_to_position(typing_context: Any, data: Any, position: Any, word: Any) -> Any:
-    """Eight bytes written at `position` of a byte array."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        builder.store(arguments[2], _place(context, builder, signature, arguments), align=1)
-        return context.get_dummy_value()
-
-    return types.void(data, types.int64, types.uint64), generate
-
-
 def _prefetch_line(typing_context: Any, address: Any) -> Any:
     """Ask for the cache line at an address, without waiting for it."""
 
@@ -85,7 +75,6 @@ def _low_zeros(typing_context: Any, number: Any) -> Any:
 pointer: Any = intrinsic(_pointer_to)
 int64_at: Any = intrinsic(_word_at_address)
 uint64_at: Any = intrinsic(_word_at_position)
-put_uint64: Any = intrinsic(_word_to_position)
 prefetch: Any = intrinsic(_prefetch_line)
 trailing_zeros: Any = intrinsic(_low_zeros)
 

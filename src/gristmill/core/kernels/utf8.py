@@ -28,23 +28,6 @@ def decode(data: Any, position: int) -> Any:
 
 
 @compiled
-def encode(code: int, out: Any, at: int) -> Any:
-    """Write a character at out[at:]; the place after it."""
-    if code < 0x80:
-        out[at] = code
-        return at + 1
-    if code < 0x800:
-        out[at], out[at + 1] = 0xC0 | code >> 6, 0x80 | code & 0x3F
-        return at + 2
-    if code < 0x10000:
-        out[at], out[at + 1], out[at + 2] = 0xE0 | code >> 12, 0x80 | code >> 6 & 0x3F, 0x80 | code & 0x3F
-        return at + 3
-    out[at], out[at + 1] = 0xF0 | code >> 18, 0x80 | code >> 12 & 0x3F
-    out[at + 2], out[at + 3] = 0x80 | code >> 6 & 0x3F, 0x80 | code & 0x3F
-    return at + 4
-
-
-@compiled
 def begins(byte: Any) -> Any:
     """Whether a character begins with this byte: the other bytes of one have the bits 10 in front."""
     return byte & 0xC0 != 0x80

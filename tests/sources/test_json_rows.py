@@ -1,0 +1,85 @@
+"""Blocks of JSON lines at once: what is read is what Python reads, and nothing that Python refuses."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gristmill.sources import json_rows
+from gristmill.sources.base import Format
+from gristmill.sources.json_rows import parse_json, read_rows
+from gristmill.sources.jsonl import parse_line
+from gristmill.sources.lines import tabulate
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+def rows(block: bytes, *keys: str) -> list[list[str | None]] | None:
+    columns = read_rows(block, tabulate(block), ("text", "id", *keys))
+    return None if columns is None else [column.to_pylist() for column in columns]
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries({"text": st.text()}, optional={"id": st.text(), "a": VALUES, "b": VALUES}), min_size=1
+    ),
+    st.booleans(),
+    st.sampled_from([None, (", ", " :  ")]),
+    st.sampled_from(["\n", "\r\n", " \n\n  "]),
+)
+def test_what_python_reads_is_read(
+    lines: list[dict[str, Any]], ascii_only: bool, separators: tuple[str, str] | None, between: str
+) -> None:
+    spelt = [json.dumps(line, ensure_ascii=ascii_only, separators=separators) for line in lines]
+    read = rows("".join(line + between for line in spelt).encode(), "a")
+    carried = [None if line.get("a") is None else line["a"] if isinstance(line["a"], str) else
+               json.dumps(line["a"], ensure_ascii=False, separators=(",", ":")) for line in lines]  # fmt: skip
+    assert read == [[line["text"] for line in lines], [line.get("id") for line in lines], carried]
+
+
+@given(st.binary(max_size=60), st.integers(0, 80), st.integers(0, 60))
+def test_nothing_is_read_that_python_refuses_or_reads_otherwise(noise: bytes, at: int, cut: int) -> None:
+    lines = b'{"id": "i", "a": [1.5e3, {"b": null}], "text": "t\\n\\u00e9"}\n{"text": "b"}\n{"text": "c", "id": "j"}'
+    block = lines[:at] + noise + lines[at + cut :]
+    if block and (read := rows(block, "a")) is not None:
+        lines_by_python = [parse_line(line, Format(fields=["a"]), "") for line in block.split(b"\n") if line.strip()]
+        assert [[id, text, a] for text, id, a in zip(*read, strict=True)] == lines_by_python
+
+
+@pytest.mark.parametrize("block", [
+    b'{"text":\n"a"}\n{"text": "b"} {"text": "c"}', b'{"text": "a"} {"text": "b"}',
+    b'{"text": "a", "x":\n{"text": "b"}}',
+    b'{"text": "a"}\n{"text": "b"}}', b'{"text": "a"}\n7', b'{"text": "a", "x": "\xff"}', b'{"text": "a", "id": [1]}',
+    b'{"text": "a", "id": 0}\n{"text": "b", "id": -0}', b'{"text": 5}', b'{"text": "a", "x": NaN}',
+])  # fmt: skip
+def test_what_needs_a_second_look_is_left(block: bytes) -> None:
+    assert rows(block) is None
+
+
+def test_numbers_keep_their_digits_and_nested_values_are_compact() -> None:
+    block = (
+        b'{"text": "a", "id": 1.50, "f": {"k": [1, 2.0]}}\n{"text": "b", "id": 0, "f": true}\n{"text": "c", "id": "x"}'
+    )
+    assert rows(block, "f") == [["a", "b", "c"], ["1.50", "0", "x"], ['{"k":[1,2.0]}', "true", None]]
+
+
+@pytest.mark.parametrize("keys", [("meta.id",), ('"',), ("\\",), ("id",), ("",)])
+def test_keys_inside_of_others_odd_ones_and_repeated_ones_are_left_to_python(keys: tuple[str]) -> None:
+    assert rows(b'{"text": "a"}', *keys) is None
+
+
+def test_a_line_of_values_without_end_is_refused_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_rows, "_MOST_VALUES", 100)
+    monkeypatch.setattr(json_rows, "_LONG", 100)
+    line = b'{"text": "a", "id": "b", "x": [%s]}' % b",".join([b"1"] * 200)
+    assert rows(line) is None
+    with pytest.raises(ValueError, match="more than 100 values"):
+        parse_json(line)
