@@ -17,7 +17,7 @@ import pytest
 
 import gristmill as gm
 from gristmill.places import door
-from gristmill.places.base import Place, Range
+from gristmill.places.base import Place
 from gristmill.store.format import FRAME_TOKENS
 from gristmill.store.frames import Frames
 from gristmill.store.verify import verify
@@ -97,13 +97,11 @@ class Memory(Place):
     def _note(self, size: int) -> None:
         self.longest[self.path] = max(self.longest[self.path], size)
 
-    @classmethod
-    def fetch(cls, ranges: Iterable[Range]) -> Iterator[bytes]:
-        wanted = list(ranges)
-        cls.asked["fetch"] += 1
-        cls.asked["ranges"] += len(wanted)
-        cls.asked["bytes"] += sum(each.size for each in wanted)
-        return super().fetch(wanted)
+    def read(self, start: int = 0, size: int = -1) -> bytes:
+        data = super().read(start, size)
+        if size >= 0:
+            self.asked.update(parts=1, bytes=len(data))
+        return data
 
 
 @pytest.fixture
@@ -145,6 +143,13 @@ def loader(store: gm.Store, cut: str = "chunk", **options: Any) -> gm.Loader:
     return gm.Loader(plan, keys=("labels", "doc_ids"), **options)
 
 
+def fetched_ahead(its: gm.Loader) -> None:
+    """Wait until all that a loader wants ahead of time is there."""
+    frames = its._assembler.fetched
+    assert frames is not None
+    frames.supply._workers.join()
+
+
 def tokens_read() -> list[str]:
     return [path for path in Memory.longest if path.endswith((".bin", ".bin.zst"))]
 
@@ -171,20 +176,24 @@ def test_tokens_elsewhere_are_leased_a_frame_at_a_time_and_batches_are_the_same(
     assert all(Memory.longest[path] <= min(2 * FRAME_TOKENS, len(Memory.files[path]) - 1) for path in read)
 
 
-def test_the_frames_of_a_stack_are_asked_for_at_once(large: Path) -> None:
-    its = loader(gm.open("memory://corpus"), threads=0)
-    next(iter(its))
-    tables = 3 * len(tokens_read()) if any("zst" in path for path in Memory.longest) else 0
-    assert Memory.asked["fetch"] == 1 + tables and Memory.asked["ranges"] > 3 + tables
+def test_what_a_batch_reads_is_asked_for_once_and_before_the_batch_is(large: Path) -> None:
+    its = loader(gm.open("memory://corpus"), readahead_bytes=1)
+    fetched_ahead(its)
+    asked = Memory.asked.copy()
+    tables = len(tokens_read()) if any("zst" in path for path in Memory.longest) else 0
+    assert 3 + tables <= asked["parts"] <= 16 + tables
+    its.batch(0)
+    assert Memory.asked == asked
 
 
 def test_with_locality_each_block_is_fetched_once_an_epoch(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Frames.__init__, "__defaults__", (1,))
+    monkeypatch.setattr("gristmill.loader.batch.CACHE_BYTES", 1)
     fetched = {}
     for name, options in {"far": {}, "near": {"locality": {"block": 1024, "window": 2}}}.items():
         Memory.asked.clear()
         plan = gm.Plan(gm.open("memory://corpus"), seq_len=64, batch_size=8, options=options)
-        for _ in gm.Loader(plan, threads=0, keys="labels"):
+        for _ in gm.Loader(plan, threads=0, keys="labels", readahead_bytes=1 << 17):
             pass
         fetched[name] = Memory.asked["bytes"]
     size = sum(len(data) for path, data in Memory.files.items() if "train/" in path and ".bin" in path)

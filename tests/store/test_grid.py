@@ -96,3 +96,23 @@ def test_extents_are_counted_through_all_shards_piece_by_piece() -> None:
     assert numbers.tolist() == [0, 1, 2, 3, 4, 7]
     shards, places = grid.placed(numbers)
     assert shards.tolist() == [0, 0, 0, 1, 1, 1] and places.tolist() == [0, 1, 2, 0, 1, 4]
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 30), st.integers(1, 9)), max_size=20), st.integers(1, 20))
+def test_a_request_holds_all_of_its_ranges_whatever_their_order(ranges: list[tuple[int, int, int]], most: int) -> None:
+    shards, starts, sizes = (
+        (np.array(column, dtype=np.int64) for column in zip(*ranges, strict=True))
+        if ranges
+        else (np.empty(0, np.int64),) * 3
+    )
+    ends, covered = starts + sizes, []
+    for run in runs(shards, starts, ends, most):
+        first, end = starts[run][0], ends[run][-1]
+        assert len(set(shards[run])) == 1 and (starts[run] >= first).all() and (ends[run] <= end).all()
+        assert end - first <= most or run.stop - run.start == 1
+        assert (
+            len(np.unique(np.concatenate([np.arange(*pair) for pair in zip(starts[run], ends[run], strict=True)])))
+            == end - first
+        )
+        covered += range(run.start, run.stop)
+    assert covered == list(range(len(ranges)))

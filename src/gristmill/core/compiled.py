@@ -23,8 +23,11 @@ from numba.core.targetconfig import ConfigStack
 from numba.core.types.misc import unliteral
 
 from gristmill.core.kept_code import KeptCode
+from gristmill.core.locks import Lock
 
 Function = Callable[..., Any]
+# Two threads may import modules of kernels at the same time.
+_compiling = Lock()
 
 
 def compiled(function: Function) -> Function:
@@ -54,7 +57,7 @@ def entry(signature: Any) -> Callable[[Function], Function]:
         options = {"nopython": True, "nogil": True, "no_cfunc_wrapper": True}
         made = CPUDispatcher(function, targetoptions=options, pipeline_class=_EntryCompiler)
         made._cache = KeptCode(function)
-        with _no_extensions(), _quick():
+        with _compiling, _no_extensions(), _quick():
             made.compile(signature)
         made.disable_compile()
         return made  # type: ignore[no-any-return]

@@ -22,6 +22,7 @@ from gristmill.order.phases import Segment
 from gristmill.order.plan import Plan
 from gristmill.store.blocks import BLOCK
 from gristmill.store.format import FRAME_TOKENS
+from gristmill.store.frames import CACHE_BYTES, Frames
 from gristmill.store.maps import MAX_MAPS
 from gristmill.store.table import DocumentColumns, table_of
 
@@ -127,8 +128,9 @@ class Assembler:
         stores = stores_of(plan)
         itemsizes = [store.dtype.itemsize for store in stores]
         self._table = table_of(stores, max_maps, extent_tokens(plan, itemsizes))
-        edge = FRAME_TOKENS if self._table.compressed.any() else BLOCK
-        self._table.keep_extents(window_bytes(plan, itemsizes, edge))
+        if self._table.frames:
+            edge = FRAME_TOKENS if self._table.compressed.any() else BLOCK
+            self._table.frames.keep(CACHE_BYTES + buffer_bytes + window_bytes(plan, itemsizes, edge))
         if self._by_piece or self._looks_up:
             _ = self._table.documents  # which may refuse
         self._eos = self._one_eos(masked)
@@ -163,6 +165,19 @@ class Assembler:
     def group_rows(self, seq_len: int) -> int:
         """Rows whose order and places are found at once, which decides what is mapped or framed at one time."""
         return framed_rows(seq_len) if self._table.framed.any() else _MAPPED_ROWS
+
+    @property
+    def fetched(self) -> Frames | None:
+        """What is held of stores that are not on this machine; None where all are."""
+        return self._table.frames if self._table.bins.fetched.any() else None
+
+    def touched(self, segment: Segment, samples: Ints) -> tuple[Ints, Ints]:
+        """Shard and place of the extents that samples are read from and that are fetched, in order of first use."""
+        pieces = find_pieces(self._plan, self._table, segment, samples)
+        read = reach(pieces, "labels" in self.filler.keys)
+        shards, places = self._table.grid.in_order_of_use(pieces.positions, read)
+        away = self._table.bins.fetched[shards]
+        return shards[away], places[away]
 
     def build(self, group: Group) -> Iterator[tuple[Batch, Tally]]:
         """For each step of a group its batch, and what was padded, cut or merged in it."""

@@ -13,11 +13,14 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Generic, Self, TypedDict, TypeVar
 
 from gristmill.core.arguments import as_whole
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError
 from gristmill.loader.batch import Assembler, Group, Located, Stack, Tally, unstacked
+from gristmill.loader.fetchahead import FetchAhead
 from gristmill.loader.fill import Batch, as_keys
 from gristmill.loader.groups import GroupSize, group_size, groups_of
 from gristmill.loader.orderahead import OrderAhead
@@ -25,12 +28,16 @@ from gristmill.loader.partition import Partition
 from gristmill.loader.readahead import ReadAhead
 from gristmill.loader.state import State, check_state, make_state
 from gristmill.order.plan import Plan, as_plan
+from gristmill.places.traffic import traffic
 
 # Enough to hide a slow read of a batch of 64 x 2,048 with all keys (3.4 MB); buffers are used again, not grown.
 READAHEAD_BYTES = 64 << 20
 Item = TypeVar("Item")
+# In the place of the step from which on bytes are fetched ahead, once an iteration has gone on from there.
+_TAKEN = -1
 # What each process has for itself: it is made anew where a loader is unpickled.
-_OPENED = ("_order", "_assembler", "_ahead", "_built", "_owner", "_tally", "_batches", "_waited", "_began")
+_OPENED = ("_order", "_assembler", "_ahead", "_built", "_foreseen", "_traffic", "_owner", "_tally", "_batches",
+           "_waited", "_began")  # fmt: skip
 
 
 class LoaderOptions(TypedDict, total=False):
@@ -67,6 +74,7 @@ class PlanLoader(ABC, Generic[Item]):
         self._partition.check(plan)
         self.step = 0
         self._reset()
+        self._foresee()
 
     def _reset(self) -> None:
         self._order = OrderAhead(self.plan)
@@ -79,7 +87,8 @@ class PlanLoader(ABC, Generic[Item]):
         )
         self._ahead: ReadAhead[Stack] | None = None
         self._built: Iterator[tuple[int, Item, Tally]] | None = None
-        self._owner = os.getpid()
+        self._foreseen: tuple[int, FetchAhead] | None = None
+        self._owner, self._traffic = os.getpid(), traffic.figures()
         self._tally, self._batches, self._waited, self._began = Tally(), 0, 0.0, 0.0
 
     def __getstate__(self) -> dict[str, object]:
@@ -88,6 +97,7 @@ class PlanLoader(ABC, Generic[Item]):
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         self._reset()
+        self._foresee()
 
     def __repr__(self) -> str:
         end = "" if self.plan.total_steps is None else f" of {self.plan.total_steps:,}"
@@ -129,11 +139,52 @@ class PlanLoader(ABC, Generic[Item]):
 
         Batches are built in the groups of an iteration without threads, at a fraction of the cost of `batch(step)`.
         """
-        step, every = as_whole("step", step, 0), as_whole("every", every)
-        stacks = itertools.chain.from_iterable(map(self._stacks, self._groups(step, every)))
-        return ((step, batch) for stack in stacks for step, batch, _ in self._unstack(stack))
+        return self._every(as_whole("step", step, 0), as_whole("every", every))
 
-    def _stacks(self, steps: range) -> Iterator[Stack]:
+    def _every(self, step: int, every: int) -> Iterator[tuple[int, Item]]:
+        ahead = self._fetch_ahead(step, every)
+        try:
+            for steps in self._groups(step, every):
+                for stack in self._stacks(steps, ahead):
+                    yield from ((step, batch) for step, batch, _ in self._unstack(stack))
+        finally:
+            if ahead is not None:
+                ahead.close()
+
+    def _fetch_ahead(self, step: int, every: int = 1) -> FetchAhead | None:
+        """Begin to fetch what the steps from `step` on read, where a store is not on this machine."""
+        frames, order = self._assembler.fetched, OrderAhead(self.plan)
+
+        def touched(steps: range) -> tuple[Ints, Ints]:
+            segment = self.plan.segment(steps.start)
+            own = self._partition.own(order.samples(steps), segment.batch_size)
+            return self._assembler.touched(segment, own)
+
+        if frames is None:
+            return None
+        return FetchAhead(frames, self._groups(step, every), touched, self._readahead_bytes)
+
+    def _fetched_from(self, step: int) -> FetchAhead | None:
+        """What fetches ahead of an iteration from `step` on: as it was begun before, if it was."""
+        if self._foreseen is None or self._foreseen[0] != step:
+            self._stop_fetching()
+            if ahead := self._fetch_ahead(step):
+                self._foreseen = step, ahead
+        return None if self._foreseen is None else self._foreseen[1]
+
+    def _foresee(self) -> None:
+        """Fetch before the first batch is asked for. Without threads a loader may be read by other processes alone."""
+        if self._threads:
+            self._fetched_from(self.step)
+
+    def _stop_fetching(self, wait: bool = False) -> None:
+        if self._foreseen is not None:
+            self._foreseen[1].close(wait)
+            self._foreseen = None
+
+    def _stacks(self, steps: range, ahead: FetchAhead | None = None) -> Iterator[Stack]:
+        if ahead is not None:
+            ahead.reached(steps.start)
         return self._assembler.fill(self._locate(steps))
 
     def _locate(self, steps: range) -> Located:
@@ -177,14 +228,17 @@ class PlanLoader(ABC, Generic[Item]):
 
     def _restart(self) -> Iterator[tuple[int, Item, Tally]]:
         """What is built from `step` on, by threads if there are to be any."""
-        self.close()
-        groups = self._groups(self.step)
+        self._stop_reading()
+        ahead = self._fetched_from(self.step)
+        if ahead is not None:
+            self._foreseen = _TAKEN, ahead
+        groups, build = self._groups(self.step), partial(self._stacks, ahead=ahead)
         if self._threads and (self.plan.total_steps is None or self.step < self.plan.total_steps):
             depth = self._group_size(self.step).ahead
-            self._ahead = ReadAhead(lambda steps: list(self._stacks(steps)), groups, self._threads, depth)
+            self._ahead = ReadAhead(lambda steps: list(build(steps)), groups, self._threads, depth)
             stacks: Iterator[Stack] = iter(self._ahead)
         else:
-            stacks = itertools.chain.from_iterable(map(self._stacks, groups))
+            stacks = itertools.chain.from_iterable(map(build, groups))
         self._began = self._began or time.perf_counter()
         return itertools.chain.from_iterable(map(self._unstack, stacks))
 
@@ -206,6 +260,7 @@ class PlanLoader(ABC, Generic[Item]):
         if step < 0 or (self.plan.total_steps is not None and step > self.plan.total_steps):
             raise ConfigError(f"Step {step} is outside the plan, which has {self.plan.total_steps} steps.")
         self.step = step
+        self._foresee()
 
     def state_dict(self) -> State:
         """The state to keep with a checkpoint: JSON, under 1 KB, the same on every rank."""
@@ -214,9 +269,14 @@ class PlanLoader(ABC, Generic[Item]):
     def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Go on where `state` was taken; any plan that is equal before that step is accepted, no other."""
         self.step = check_state(self.plan, state)
+        self._foresee()
 
     def stats(self) -> dict[str, float]:
-        """Since iteration began: batches and tokens of this rank, tokens/s, time waited for data, and what was cut."""
+        """Since iteration began: batches and tokens of this rank, tokens/s, time waited for data, and what was cut.
+
+        Where a store is not on this machine also what this process has fetched since the loader was made: requests and
+        those made again, bytes, and what was found in the cache.
+        """
         elapsed = time.perf_counter() - self._began if self._began else 0.0
         return {
             "batches": self._batches,
@@ -227,10 +287,15 @@ class PlanLoader(ABC, Generic[Item]):
             "waited_share": self._waited / elapsed if elapsed else 0.0,
             "readahead": sum(len(stack.steps) for stack in self._ahead.ready()) if self._ahead else 0,
             **vars(self._tally),
+            **(traffic.since(self._traffic) if self._assembler.fetched else {}),
         }
 
     def close(self, wait: bool = False) -> None:
         """Stop the threads; iterating again starts new ones. Leaving a `with` waits until they have ended, too."""
+        self._stop_reading(wait)
+        self._stop_fetching(wait)
+
+    def _stop_reading(self, wait: bool = False) -> None:
         self._built = None
         if self._ahead is not None:
             self._ahead.close(wait)
@@ -242,8 +307,9 @@ class Loader(PlanLoader[Batch]):
 
     keys: more arrays than input_ids and sample_ids: labels, doc_ids, position_ids, cu_seqlens, attention_mask. threads:
     readers ahead of the loop, 0 reads in the loop itself. readahead_bytes bounds the batches held ready (at least one a
-    thread). max_docs: columns of cu_seqlens, seq_len // 64 by default. pad_to_multiple_of: under cut="pad", batches are
-    as wide as the longest row of the global batch, rounded up to a multiple of this (1: just that), instead of seq_len.
+    thread), and what is fetched before it is needed of stores that are not on this machine. max_docs: columns of
+    cu_seqlens, seq_len // 64 by default. pad_to_multiple_of: under cut="pad", batches are as wide as the longest row of
+    the global batch, rounded up to a multiple of this (1: just that), instead of seq_len.
     Files and threads are opened lazily in each process.
     """
 

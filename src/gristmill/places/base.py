@@ -100,6 +100,10 @@ class Place(Protocol):
         with self.open() as file:
             return read_at(file, start, size)
 
+    def read_version(self, start: int, size: int) -> tuple[bytes, int]:
+        """Bytes from `start` on, and a number that is another once the file was replaced (0: not known)."""
+        return self.read(start, size), 0
+
     @classmethod
     def fetch(cls, ranges: Iterable[Range]) -> Iterator[bytes]:
         """Bytes of many files, in order, or what there is of them; where asking costs a request, many at a time."""

@@ -20,6 +20,7 @@ from gristmill.core.extras import extra
 from gristmill.places.aws_files import credentials_of, profile_of
 from gristmill.places.retrying import expired, is_page, may_pass, reason_of, retried, status_of
 from gristmill.places.storage import StorageOptions, options_for
+from gristmill.places.traffic import traffic
 
 with extra("remote", "An address in object storage"):
     from obstore import exceptions
@@ -49,6 +50,7 @@ def asked(path: str, root: str, request: Callable[[ObjectStore], Result]) -> Res
 
     def once() -> Result:
         used.append(_client(root, options))
+        traffic.add(requests=1, retries=len(used) > 1)
         return request(used[-1])
 
     def passes(error: Exception) -> bool:

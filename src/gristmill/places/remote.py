@@ -20,6 +20,7 @@ from gristmill.core.extras import extra
 from gristmill.core.hashing import hash64
 from gristmill.places.base import Place, Range
 from gristmill.places.clients import asked
+from gristmill.places.traffic import traffic
 
 with extra("remote", "An address in object storage"):
     import obstore
@@ -95,7 +96,7 @@ class Remote(Place):
 
     def stamp(self) -> tuple[int, int]:
         found = self._head()
-        return int(found["size"]), hash64(str(found["e_tag"])) >> 1
+        return int(found["size"]), _version(found["e_tag"])
 
     def names(self) -> list[str]:
         if not self._lists:
@@ -139,9 +140,12 @@ class Remote(Place):
         return io.BufferedReader(raw, _STREAM_BYTES) if buffered else raw  # type: ignore[return-value]
 
     def read(self, start: int = 0, size: int = -1) -> bytes:
-        if size < 0:
-            return self._asked(lambda store: obstore.get(store, self._key).bytes().to_bytes())[start:]
-        return self._asked(lambda store: obstore.get_range(store, self._key, start=start, length=size)).to_bytes()
+        return self.read_version(start, size)[0]
+
+    def read_version(self, start: int, size: int) -> tuple[bytes, int]:
+        data, tag = self._asked(partial(_read, self._key, start, size))
+        traffic.add(fetched_bytes=len(data))
+        return data, _version(tag)
 
     @classmethod
     def fetch(cls, ranges: Iterable[Range]) -> Iterator[bytes]:
@@ -207,6 +211,18 @@ class _Stream(io.RawIOBase):
         view[: len(found)] = found
         self._at += len(found)
         return len(found)
+
+
+def _version(tag: str | None) -> int:
+    """A number for what a server calls a version; 0 where it has no name for it."""
+    return hash64(tag) >> 1 if tag else 0
+
+
+def _read(key: str, start: int, size: int, store: ObjectStore) -> tuple[bytes, str | None]:
+    """Bytes of an object (all from `start` on, if `size` is negative) and its version."""
+    found = obstore.get(store, key, options=None if size < 0 else {"range": (start, start + size)})
+    data = found.bytes().to_bytes()
+    return data[start:] if size < 0 else data, found.meta["e_tag"]
 
 
 def _page(prefix: str | None, last: str | None, store: ObjectStore) -> Sequence[ObjectMeta]:

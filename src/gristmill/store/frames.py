@@ -13,6 +13,7 @@ import collections
 import contextlib
 import os
 from collections.abc import Iterator
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -24,8 +25,9 @@ from gristmill.core.arrays import Bytes, Ints
 from gristmill.core.locks import Lock
 from gristmill.places.memory import view
 from gristmill.store.format import FRAME_TOKENS
-from gristmill.store.grid import Extent, runs
+from gristmill.store.grid import Extent
 from gristmill.store.seekable import decompress, frame_offsets
+from gristmill.store.supply import Supply
 
 if TYPE_CHECKING:
     from gristmill.store.table import ShardTable
@@ -52,6 +54,7 @@ class Frames:
     def __init__(self, table: ShardTable, limit: int = CACHE_BYTES) -> None:
         self._table, self._limit = table, limit
         self._lock = Lock()
+        self.supply = Supply(table, self._unpack_fetched, self._put, self._lock)
         self._forget()
 
     def _forget(self) -> None:
@@ -83,13 +86,22 @@ class Frames:
 
     def _take(self, keys: list[Extent], slots: dict[Extent, _Slot]) -> None:
         """Lease every key: first what is here, so that it stays, then what must come."""
+        fetched = self._table.bins.fetched
         with self._lock:
-            if self._owner != os.getpid():
-                self._forget()
-            slots.update((key, self._lease(key)) for key in keys if key in self._leased or key in self._idle)
-        missing = [key for key in keys if key not in slots]
-        for key, data in zip(missing, self._parts(missing), strict=True):
-            slots[key] = self._add(key, data)
+            slots.update((key, self._lease(key)) for key in keys if self._holds(key))
+            missing = [key for key in keys if key not in slots]
+            away = [key for key in missing if fetched[key.shard]]
+            coming = self.supply.ask(away) if away else []
+        here = [key for key in missing if not fetched[key.shard]]
+        for key, data in zip(here, self._table.bins.parts([self._range(key) for key in here]), strict=True):
+            slots[key] = self._lease_new(key, self._unpacked(key, data))
+        for key, future in zip(away, coming, strict=True):
+            slots[key] = self._lease_new(key, self._awaited(key, future))
+
+    def _holds(self, key: Extent) -> bool:
+        if self._owner != os.getpid():
+            self._forget()
+        return key in self._leased or key in self._idle
 
     def _lease(self, key: Extent) -> _Slot:
         slot = self._leased.get(key) or self._idle.pop(key)
@@ -97,45 +109,55 @@ class Frames:
         self._leased[key] = slot
         return slot
 
-    def _parts(self, keys: list[Extent]) -> Iterator[Bytes]:
-        """The bytes of extents as they lie in their files, neighbours asked for as one."""
-        places = np.array([self._range(key) for key in keys], dtype=np.int64).reshape(-1, 2)
-        shards, starts, ends = np.array([key.shard for key in keys], dtype=np.int64), places[:, 0], places[:, 1]
-        joined = runs(shards, starts, ends)
-        wanted = [(int(shards[run.start]), int(starts[run.start]), int(ends[run.stop - 1])) for run in joined]
-        for run, (_, at, _), data in zip(joined, wanted, self._table.bins.parts(wanted), strict=True):
-            yield from (data[start - at : end - at] for start, end in places[run].tolist())
+    def _lease_new(self, key: Extent, memory: Bytes) -> _Slot:
+        with self._lock:
+            self._put(key, memory)
+            return self._lease(key)
 
-    def _range(self, key: Extent) -> tuple[int, int]:
-        """Where the bytes of an extent begin and end in its file."""
+    def _put(self, key: Extent, memory: Bytes) -> None:
+        """Hold what has come; if another thread was first, its copy is the one that counts."""
+        with self._lock:
+            if not self._holds(key):
+                self._reclaimed(len(memory))
+                self._idle[key] = _Slot(memory, memory.ctypes.data)
+                self._held += len(memory)
+
+    def _awaited(self, key: Extent, future: Future[Bytes]) -> Bytes:
+        """What was asked for; somebody else may have withdrawn it, who had asked for it ahead of time."""
+        while True:
+            try:
+                return future.result()
+            except CancelledError:
+                (future,) = self.supply.ask([key])
+
+    def ask_ahead(self, shards: Ints, places: Ints) -> int:
+        """Let extents of fetched shards come that are not here; how many bytes these are."""
+        keys = [Extent(*key) for key in zip(shards.tolist(), places.tolist(), strict=True)]
+        with self._lock:
+            missing = [key for key in keys if not self._holds(key)]
+            self.supply.ask(missing, ahead=True)
+        start, end = self._table.grid.byte_ranges(*(np.array([key[i] for key in missing], np.int64) for i in (0, 1)))
+        return int((end - start).sum())
+
+    def _range(self, key: Extent) -> tuple[int, int, int]:
+        """The shard of a frame, and where its bytes begin and end in its mapped file."""
         table, shard = self._table, key.shard
-        if not table.compressed[shard]:
-            start, end = (int(at[0]) for at in table.grid.byte_ranges(*_alone(key)))
-            return int(table.headers[shard]) + start, int(table.headers[shard]) + end
         if shard not in self._offsets:
             size, tokens = table.bins.size(shard), int(table.starts[shard + 1] - table.starts[shard])
             name, itemsize = f"Shard {table.bins.path(shard)}", int(table.itemsizes[shard])
             self._offsets[shard] = frame_offsets(partial(self._read, shard), size, tokens, itemsize, name)
         first, end = self._offsets[shard][key.place : key.place + 2].tolist()
-        return first, end
+        return shard, first, end
 
     def _read(self, shard: int, at: int, size: int) -> bytes:
-        return next(self._table.bins.parts([(shard, at, at + size)])).tobytes()
+        return self._table.bins.bytes_of(shard)[at : at + size].tobytes()
 
-    def _add(self, key: Extent, data: Bytes) -> _Slot:
-        """Check or unpack outside of the lock; if another thread was first, its copy is the one that counts."""
-        memory = self._unpacked(key, data) if self._table.compressed[key.shard] else self._checked(key, data)
-        with self._lock:
-            if key not in self._leased and key not in self._idle:
-                self._idle[key] = _Slot(memory, memory.ctypes.data)
-                self._held += len(memory)
-            return self._lease(key)
-
-    def _checked(self, key: Extent, data: Bytes) -> Bytes:
-        """Fetched tokens, compared with the sums of their blocks."""
+    def _unpack_fetched(self, key: Extent, data: Bytes) -> Bytes:
+        """What has come over the network: a frame, or tokens that are compared with the sums of their blocks."""
+        if self._table.compressed[key.shard]:
+            return self._unpacked(key, data)
         held, _ = self._table.grid.held(*_alone(key))
         self._table.check_fetched(key.shard, int(held[0]), data)
-        self._reclaimed(len(data))
         return data
 
     def _unpacked(self, key: Extent, data: Bytes) -> Bytes:

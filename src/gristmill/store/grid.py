@@ -121,16 +121,15 @@ def make_grid(
 
 
 def runs(shards: Ints, starts: Ints, ends: Ints, most: int = MOST_BYTES) -> list[slice]:
-    """Ranges in rising order as requests: slices of those that touch, of `most` bytes in all if they are several."""
+    """Ranges as requests: slices of those that go on where the last one ended or overlaps, of `most` bytes in all."""
     found: list[slice] = []
-    for i, (shard, start, end) in enumerate(zip(shards.tolist(), starts.tolist(), ends.tolist(), strict=True)):
-        if found:
-            first, last = found[-1].start, i - 1
-            joins = shard == shards[last] and start <= ends[last] and end - starts[first] <= most
-            if joins:
-                found[-1] = slice(first, i + 1)
-                continue
-        found.append(slice(i, i + 1))
+    for i in range(len(shards)):
+        last = i - 1
+        goes_on = i > 0 and shards[i] == shards[last] and starts[last] <= starts[i] <= ends[last] <= ends[i]
+        if goes_on and ends[i] - starts[found[-1].start] <= most:
+            found[-1] = slice(found[-1].start, i + 1)
+        else:
+            found.append(slice(i, i + 1))
     return found
 
 

@@ -19,14 +19,15 @@ import numpy as np
 from gristmill.core.arrays import Bytes, Ints, Mask
 from gristmill.core.errors import StoreError
 from gristmill.core.locks import Lock
-from gristmill.places.base import Range
-from gristmill.places.door import fetch, place_at
+from gristmill.places.door import place_at
 from gristmill.places.memory import advise, unmap, view
+from gristmill.places.traffic import traffic
 from gristmill.store.files import readable
 
 MAX_MAPS = 16_384
 # Of files that are copied to be mapped: indices and sums of shards that are not on this machine, at most some MB each.
 MAX_COPIES = 256
+_SIDE_BY_SIDE = 16
 # The file is there, but the process has no room for its map, or it is no file.
 _UNMAPPABLE = (errno.ENOMEM, errno.ENODEV)
 
@@ -36,7 +37,7 @@ class Maps:
 
     `path(i)` names file i, `size(i)` says how many bytes it must have (None: any), `check(i, bytes)` refuses what may
     not be read. With `random` a page fault reads its own page only, not the megabytes around it. Of `fetched` files
-    only `parts` are read.
+    no map is made.
     """
 
     def __init__(
@@ -58,6 +59,8 @@ class Maps:
         self.path, self._size, self._check, self._bound, self._random = path, size, check, bound, random
         self.evicts = count > bound  # else what is mapped stays so
         self._lock = Lock()
+        # One thread maps a file, others meanwhile other files: those that are copied over a network take their time.
+        self._mapping = [Lock() for _ in range(_SIDE_BY_SIDE)]
         weakref.finalize(self, _unmap_all, self.addresses, self._sizes)
 
     @contextlib.contextmanager
@@ -90,30 +93,39 @@ class Maps:
         return int(self._sizes[file]) or self._size(file) or 0
 
     def parts(self, ranges: Sequence[tuple[int, int, int]]) -> Iterator[Bytes]:
-        """Bytes [start, end) of each (file, start, end): where they are mapped, or as they are fetched.
-
-        Whatever is slow to come, a disk or a network, is asked for all of them before the first is given.
-        """
-        mapped = [self.bytes_of(file)[start:end] for file, start, end in ranges if not self.fetched[file]]
-        for part in mapped:
+        """Bytes [start, end) of each (file, start, end), the disk being asked for all before the first is given."""
+        parts = [self.bytes_of(file)[start:end] for file, start, end in ranges]
+        for part in parts:
             advise(part.ctypes.data, len(part), mmap.MADV_WILLNEED)
-        away = [(self.path(file), start, end - start) for file, start, end in ranges if self.fetched[file]]
-        here, there = iter(mapped), _fetched([Range(*each) for each in away])
-        return (next(there if self.fetched[file] else here) for file, _, _ in ranges)
+        return iter(parts)
 
     def ensure(self, files: Ints) -> None:
         """Map what is not mapped yet."""
         missing = files[self.addresses[files] == 0]
         if not len(missing):
             return
-        with self._lock:
-            for file in np.unique(missing[~self.fetched[missing]]):
+        for file in np.unique(missing[~self.fetched[missing]]).tolist():
+            with self._mapping[file % _SIDE_BY_SIDE]:
                 if self.addresses[file] == 0:
-                    self._map(int(file))
+                    self._map(file)
 
     def _map(self, file: int) -> None:
-        if self._open >= self._bound:
-            self._evict()
+        """Map a file; what was copied over a network and is not whole is copied once more."""
+        try:
+            address, size = self._checked(file)
+        except StoreError:
+            if place_at(self.path(file)).maps:
+                raise
+            traffic.again()
+            address, size = self._checked(file)
+        with self._lock:
+            if self._open >= self._bound:
+                self._evict()
+            self.addresses[file], self._sizes[file] = address, size
+            self._open += size > 0
+
+    def _checked(self, file: int) -> tuple[int, int]:
+        """A map of a file that may be read."""
         address, size = _mapped(self.path(file))
         try:
             self._check_size(file, size)
@@ -123,8 +135,7 @@ class Maps:
             raise
         if self._random and size:
             advise(address, size, mmap.MADV_RANDOM)
-        self.addresses[file], self._sizes[file] = address, size
-        self._open += size > 0
+        return address, size
 
     def _check_size(self, file: int, size: int) -> None:
         expected = self._size(file)
@@ -153,16 +164,6 @@ def _mapped(path: str) -> tuple[int, int]:
             if error.errno in _UNMAPPABLE:
                 raise StoreError(f"{path} cannot be memory-mapped ({error.strerror}).") from error
             raise
-
-
-def _fetched(ranges: Sequence[Range]) -> Iterator[Bytes]:
-    parts = fetch(ranges)
-    for path, start, size in ranges:
-        with readable(path):
-            data = next(parts)
-        if len(data) != size:
-            raise StoreError(f"{path} ends before byte {start + size:,}: it was cut off or replaced.")
-        yield np.frombuffer(data, np.uint8)
 
 
 def _unmap_all(addresses: Ints, sizes: Ints) -> None:

@@ -84,6 +84,11 @@ def frame_offsets(read: Callable[[int, int], bytes], size: int, tokens: int, ite
     return np.ascontiguousarray(table.starts[:, 0])
 
 
+def seek_table_size(tokens: int) -> int:
+    """The bytes of the table at the end of a file of so many tokens."""
+    return len(seek_table_bytes([(0, 0)])) + 8 * (-(-tokens // FRAME_TOKENS) - 1)
+
+
 _REMEDY = "it was cut off or damaged; restore it or make the store again."
 
 

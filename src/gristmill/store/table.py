@@ -20,6 +20,7 @@ from gristmill.store.maps import MAX_COPIES, MAX_MAPS, Maps
 
 if TYPE_CHECKING:
     from gristmill.store.extents import Extents
+    from gristmill.store.frames import Frames
     from gristmill.store.reader import Store
     from gristmill.store.trust import Trust
 
@@ -79,10 +80,10 @@ class ShardTable:
 
         return Extents(self)
 
-    def keep_extents(self, size: int) -> None:
-        """Let so many bytes of extents stay in memory, where there are any: what an order needs that comes back."""
-        if self._extents:
-            self._extents.frames.keep(size)
+    @property
+    def frames(self) -> Frames | None:
+        """What is held of the shards that are not mapped as they are; None where all are."""
+        return None if self._extents is None else self._extents.frames
 
     def _make_trust(self) -> Trust | None:
         from gristmill.store.trust import Trust
@@ -111,6 +112,10 @@ class ShardTable:
     def _bin_size(self, i: int) -> int:
         store, local = self.shard(i)
         return store.files.size(local, store.dtype.itemsize)
+
+    def is_summed(self, shard: int) -> bool:
+        """Whether each block of a shard's tokens has a sum."""
+        return self._trust is not None and self._trust.knows(shard)
 
     def check_fetched(self, shard: int, token: int, data: Bytes) -> None:
         """Compare the bytes of a shard's tokens from `token` on, which have just come, with their sums."""

@@ -72,6 +72,10 @@ class Trust:
         self._check_blocks(blocks)
         self._mark(blocks)
 
+    def knows(self, shard: int) -> bool:
+        """Whether a shard's blocks have sums."""
+        return bool(self._summed[shard])
+
     def check_fetched(self, shard: int, at: int, data: Bytes) -> None:
         """Check bytes of a shard, from its byte `at` on, that have just come: whole blocks, or its end."""
         if self._summed[shard]:
