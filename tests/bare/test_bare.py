@@ -39,8 +39,9 @@ def test_the_commands_and_the_code_of_a_document_run(bare: Any, shop: Path, tmp_
     bare.run_blocks(document, Path(shutil.copytree(shop, tmp_path / "shop")))
 
 
-ADAPTERS = {"torch": "torch", "local_files": "torch", "random_windows": "torch", "lightning": "lightning",
-            "local_datamodule": "lightning", "hf_trainer": "hf", "olmo_core": "olmo"}  # fmt: skip
+ADAPTERS = {"torch": "torch", "streams": "torch", "local_files": "torch", "random_windows": "torch",
+            "lightning": "lightning", "local_datamodule": "lightning", "hf_trainer": "hf",
+            "olmo_core": "olmo"}  # fmt: skip
 
 
 def test_each_adapter_names_its_extra(bare: Any, tmp_path: Path) -> None:

@@ -76,7 +76,8 @@ def _rank_in_mesh(mesh: DeviceMesh) -> tuple[int, int]:
     return int(np.ravel_multi_index(place, mesh.shape)), mesh.size()
 
 
-def _resolve_rank(rank: int | None, world_size: int | None, mesh: DeviceMesh | None) -> tuple[int, int]:
+def resolve_rank(rank: int | None, world_size: int | None, mesh: DeviceMesh | None) -> tuple[int, int]:
+    """(rank, world size) as they were given, or of torch.distributed."""
     if rank is None and world_size is None:
         return data_parallel_rank(mesh)
     if rank is None or world_size is None or mesh is not None:
@@ -84,7 +85,7 @@ def _resolve_rank(rank: int | None, world_size: int | None, mesh: DeviceMesh | N
     return rank, world_size
 
 
-def _tensors(batch: Batch) -> Tensors:
+def tensors_of(batch: Batch) -> Tensors:
     """The same memory as tensors, which keep it from being used again."""
     return {key: torch.from_numpy(array) for key, array in batch.items()}
 
@@ -116,23 +117,30 @@ class TorchLoader(PlanLoader[Tensors]):
         mesh: DeviceMesh | None = None,
         **options: Unpack[LoaderOptions],
     ) -> None:
-        super().__init__(plan, *_resolve_rank(rank, world_size, mesh), **options)
+        super().__init__(plan, *resolve_rank(rank, world_size, mesh), **options)
         self.device = None if device is None else as_device(device)
-        self._pins = torch.cuda.is_available() and (self.device is None or self.device.type == "cuda")
 
     def _as_batches(self, arrays: Batch) -> Iterator[Tensors]:
         # Not by `unbind`: its tensors share a version counter, and changing one would spoil the backward of another.
         tensors = (map(torch.from_numpy, stacked) for stacked in arrays.values())
         batches = (dict(zip(arrays, batch, strict=True)) for batch in zip(*tensors, strict=True))
-        return map(self._placed, batches) if self._pins or self.device is not None else batches
+        return (placed(batch, self.device) for batch in batches) if pins(self.device) or self.device else batches
 
-    def _placed(self, tensors: Tensors) -> Tensors:
-        if self._pins:
-            tensors = {key: tensor.pin_memory() for key, tensor in tensors.items()}
-        if self.device is None:
-            return tensors
-        # Torch keeps pinned memory until the copy is done; memory of ours would be filled anew under an unfinished one.
-        return {key: tensor.to(self.device, non_blocking=self._pins) for key, tensor in tensors.items()}
+
+def pins(device: torch.device | None) -> bool:
+    """Whether batches for a device, or for none, lie in pinned memory."""
+    return torch.cuda.is_available() and (device is None or device.type == "cuda")
+
+
+def placed(tensors: Tensors, device: torch.device | None) -> Tensors:
+    """The batch in pinned memory, where that is of use, and on its device."""
+    pinned = pins(device)
+    if pinned:
+        tensors = {key: tensor.pin_memory() for key, tensor in tensors.items()}
+    if device is None:
+        return tensors
+    # Torch keeps pinned memory until the copy is done; memory of ours would be filled anew under an unfinished one.
+    return {key: tensor.to(device, non_blocking=pinned) for key, tensor in tensors.items()}
 
 
 class BatchDataset(IterableDataset[Tensors]):
@@ -155,7 +163,7 @@ class BatchDataset(IterableDataset[Tensors]):
     ) -> None:
         self.plan = as_plan("plan", plan)
         self._start = 0
-        ranks = _resolve_rank(rank, world_size, mesh)
+        ranks = resolve_rank(rank, world_size, mesh)
         self._loader = Loader(
             plan, *ranks, keys=keys, threads=0, max_docs=max_docs, pad_to_multiple_of=pad_to_multiple_of
         )
@@ -208,7 +216,7 @@ class BatchIterator:
     def __next__(self) -> Tensors:
         step, batch = next(self._batches)
         self._step = step_after(self._loader.plan, step, self._workers)
-        return sendable(_tensors(batch))
+        return sendable(tensors_of(batch))
 
     def state_dict(self) -> WorkerState:
         """The state before this worker's next batch."""
@@ -328,5 +336,5 @@ class SampleDataset(Dataset[Tensors]):
         use_compiled()
         group = Group(range(step, step + 1), self.plan.segment(step), samples, len(samples), widths)
         (batch, _), *_ = self._assembler.build(group)
-        tensors = _tensors(batch)
+        tensors = tensors_of(batch)
         return [sendable({key: tensor[i] for key, tensor in tensors.items()}) for i in range(len(samples))]

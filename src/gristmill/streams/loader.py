@@ -25,7 +25,8 @@ from gristmill.order.options import check_positive
 from gristmill.streams.account import Account
 from gristmill.streams.blocks import Block, Mill
 from gristmill.streams.cuts import CUTS, Lane, Taken
-from gristmill.streams.state import STATE_VERSION, StreamState, as_text, check_stream_state
+from gristmill.streams.rows import Rows
+from gristmill.streams.state import STATE_VERSION, StreamState, as_text, check_stream_state, merge_states
 
 if TYPE_CHECKING:
     from gristmill.store.table import DocumentColumns, ShardColumns
@@ -141,6 +142,7 @@ class StreamLoader:
                 raise
             self._waited += time.perf_counter() - began
             if found is None:
+                self.close()
                 return
             batch, tally, self._places, arrived = found
             self._count(tally, arrived)
@@ -234,9 +236,27 @@ class StreamLoader:
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Go on where `state` was taken, on any number of ranks; it must have all lanes, by `gm.merge_states`."""
-        found = check_stream_state(state, self.stream.fingerprint, self.stream.parts, self.stream.batch_size)
+        found = check_stream_state(state, self.stream.fingerprint, self.stream.parts, 0, 1, self.stream.batch_size)
         self.close()
         self.step, self._places = found[0], found[1][self.rank :: self.world_size]
+
+    def restore(self, state: Mapping[str, object]) -> None:
+        """Go on where this very rank, of as many, has kept `state`: no other rank is asked for its lanes."""
+        made = self.stream.fingerprint, self.stream.parts, self.rank, self.world_size, len(self._rows)
+        found = check_stream_state(state, *made)
+        self.close()
+        self.step, self._places = found
+
+    def merge(self, states: Sequence[Mapping[str, object]]) -> StreamState:
+        """The state of all lanes from those of all ranks."""
+        return merge_states(states)
+
+    def padding(self) -> Batch:
+        """A batch of padding alone: for a rank whose rows have come to their end before those of others."""
+        none = np.empty(0, np.int64)
+        rows = Rows(np.zeros(1, np.int64), none, none, np.empty(0, np.bool_), none)
+        ended = Taken(rows, [], np.empty((0, 3), np.int64), np.empty((0, 2), np.int64), [])
+        return next(unstacked(self._group(self._filler(), [ended] * len(self._rows), 1, self._places).arrays))
 
     def stats(self) -> dict[str, object]:
         """Since iteration began: batches and tokens of this rank, tokens/s, time waited, what steps dropped and why."""

@@ -71,8 +71,10 @@ def merge_states(states: Sequence[Mapping[str, object]]) -> StreamState:
     return {**first, "rank": 0, "world_size": 1, "lanes": as_text(lanes)}
 
 
-def check_stream_state(given: object, stream: str, parts: Mapping[str, object], lanes: int) -> tuple[int, Ints]:
-    """Step and places of all lanes, if the state is whole and of this stream; else what differs."""
+def check_stream_state(
+    given: object, stream: str, parts: Mapping[str, object], rank: int, world_size: int, lanes: int
+) -> tuple[int, Ints]:
+    """Step and places of the lanes of a rank (0 of 1: all), if the state has them and is this stream's."""
     state = as_stream_state(given)
     if state["stream"] != stream:
         differ = [name for name in parts if parts[name] != state["parts"].get(name)]
@@ -80,7 +82,7 @@ def check_stream_state(given: object, stream: str, parts: Mapping[str, object], 
             f"This checkpoint (step {state['step']:,}) belongs to another stream: {', '.join(differ) or 'something'} "
             "differs. A stream goes on only with the files, steps, tokenizer, cut, batch size and seed it began with."
         )
-    if state["world_size"] != 1:
+    if (state["rank"], state["world_size"]) != (rank, world_size):
         raise StateError(
             f"This checkpoint has the lanes of rank {state['rank']} of {state['world_size']} alone: load the states of "
             "all ranks by gm.merge_states([...])."

@@ -1,0 +1,220 @@
+"""PyTorch: the batches of a stream as tensors, by threads of our own or under torch's and torchdata's loaders.
+
+    TorchStreamLoader   tensors, on a device if asked; where a process group is, its state is that of all ranks
+    StreamDataset       for DataLoader(dataset, batch_size=None, num_workers=...) and StatefulDataLoader
+
+The order is the stream's under both, whatever the number of ranks and of worker processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
+
+from gristmill.core.extras import extra
+
+with extra("torch", __name__):
+    import torch
+    from torch import distributed
+    from torch.utils.data import IterableDataset, get_worker_info
+
+from gristmill.adapters.parcel import Tensors, sendable
+from gristmill.adapters.torch import as_device, placed, resolve_rank, tensors_of
+from gristmill.core.arguments import refuse
+from gristmill.core.errors import StateError
+from gristmill.loader.fill import Batch
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
+
+State = Mapping[str, object]
+
+
+class StreamOptions(TypedDict, total=False):
+    """What the loader of a stream may be told beside its rank."""
+
+    keys: str | Sequence[str]
+    threads: int
+    max_docs: int | None
+    pad_to_multiple_of: int | None
+    examples: int
+
+
+class StreamLoader(Protocol):
+    """The batches of one rank, as `gm.stream(...).batch(...).loader()` gives them."""
+
+    step: int
+    rank: int
+    world_size: int
+
+    def __iter__(self) -> Iterator[Batch]: ...
+    def padding(self) -> Batch: ...
+    def state_dict(self) -> Any: ...
+    def load_state_dict(self, state: State) -> None: ...
+    def restore(self, state: State) -> None: ...
+    def merge(self, states: Sequence[State]) -> State: ...
+    def stats(self) -> dict[str, object]: ...
+    def close(self, wait: bool = False) -> None: ...
+
+
+class Streamed(Protocol):
+    """What `gm.stream(...).batch(...)` is."""
+
+    epochs: int | None
+    loader: Callable[..., Any]
+
+
+def _loader(
+    stream: Streamed, rank: int | None, world_size: int | None, mesh: DeviceMesh | None, options: StreamOptions
+) -> StreamLoader:
+    if not hasattr(stream, "loader") or not hasattr(stream, "epochs"):
+        raise refuse("stream", "a stream with batches: gm.stream(...).tokenize(...).pack(...).batch(...)", stream)
+    made: StreamLoader = stream.loader(*resolve_rank(rank, world_size, mesh), **options)
+    return made
+
+
+class TorchStreamLoader:
+    """The batches of a stream as tensors, on `device` if one is given; `options` are those of its loader.
+
+    rank and world_size: asked of torch.distributed unless given; see `data_parallel_rank` for mesh. Where CUDA is,
+    batches lie in pinned memory and are copied to the device asynchronously. Where a process group of as many ranks is,
+    all of them call `state_dict`, and each gets the state of all lanes; and a stream that ends does so on all ranks at
+    the same step: those that have no rows left give padding.
+    """
+
+    def __init__(
+        self,
+        stream: Streamed,
+        rank: int | None = None,
+        world_size: int | None = None,
+        *,
+        device: torch.device | str | None = None,
+        mesh: DeviceMesh | None = None,
+        **options: Unpack[StreamOptions],
+    ) -> None:
+        self._loader = _loader(stream, rank, world_size, mesh, options)
+        self._ends = stream.epochs is not None
+        self.device = None if device is None else as_device(device)
+
+    @property
+    def step(self) -> int:
+        """The next step to serve."""
+        return self._loader.step
+
+    def __iter__(self) -> Iterator[Tensors]:
+        for batch in self._until_all_end() if self._ends and self._shared else self._loader:
+            yield placed(tensors_of(batch), self.device)
+
+    def _until_all_end(self) -> Iterator[Batch]:
+        own = iter(self._loader)
+        while True:
+            batch = next(own, None)
+            left = torch.tensor([batch is not None], dtype=torch.int32, device=self._where)
+            distributed.all_reduce(left)
+            if not int(left):
+                return
+            if batch is None:
+                batch = self._loader.padding()
+            yield batch
+
+    @property
+    def _shared(self) -> bool:
+        """Whether there is a process group whose ranks are those of the stream."""
+        there = distributed.is_available() and distributed.is_initialized()
+        return there and self._loader.world_size > 1 and distributed.get_world_size() == self._loader.world_size
+
+    @property
+    def _where(self) -> torch.device | None:
+        return self.device if distributed.get_backend() == "nccl" else None
+
+    def state_dict(self) -> dict[str, object]:
+        """The state to keep with a checkpoint; with a process group, called by all ranks, that of all lanes."""
+        own: dict[str, object] = self._loader.state_dict()
+        if not self._shared:
+            return own
+        states: list[dict[str, object]] = [own] * self._loader.world_size
+        distributed.all_gather_object(states, own)
+        return dict(self._loader.merge(states))
+
+    def load_state_dict(self, state: State) -> None:
+        """Go on where `state` was taken, on any number of ranks."""
+        self._loader.load_state_dict(state)
+
+    def stats(self) -> dict[str, object]:
+        """What the stream's loader counts: batches, tokens, time waited, what was dropped and why."""
+        return self._loader.stats()
+
+    def close(self, wait: bool = False) -> None:
+        """Stop the threads."""
+        self._loader.close(wait)
+
+
+class StreamDataset(IterableDataset[Tensors]):
+    """One rank as an IterableDataset: `DataLoader(StreamDataset(stream), batch_size=None, num_workers=n)`.
+
+    A lane goes on from where it was, so one worker process serves all batches, by `threads` of its own; any others have
+    nothing to do. Under torchdata's StatefulDataLoader the iterator keeps the state.
+    """
+
+    def __init__(
+        self,
+        stream: Streamed,
+        rank: int | None = None,
+        world_size: int | None = None,
+        *,
+        mesh: DeviceMesh | None = None,
+        **options: Unpack[StreamOptions],
+    ) -> None:
+        self._loader = _loader(stream, rank, world_size, mesh, options)
+        self._start: State = self._loader.state_dict()
+
+    def __iter__(self) -> StreamIterator:
+        worker = get_worker_info()
+        return StreamIterator(self._loader, self._start, worker is None or worker.id == 0)
+
+    def resume(self, state: State) -> None:
+        """Let passes start where `state`, of all lanes, was taken: by a loader, or `stream_state_from_snapshot`."""
+        self._loader.load_state_dict(state)
+        self._start = self._loader.state_dict()
+
+
+class StreamIterator:
+    """What one worker serves: everything, or nothing."""
+
+    def __init__(self, loader: StreamLoader, start: State, serves: bool) -> None:
+        self._loader, self._serves = loader, serves
+        if serves:
+            loader.restore(start)
+        self._batches = iter(loader) if serves else iter(())
+
+    def __iter__(self) -> StreamIterator:
+        return self
+
+    def __next__(self) -> Tensors:
+        return sendable(tensors_of(next(self._batches)))
+
+    def state_dict(self) -> dict[str, object]:
+        """The state before the next batch, of this rank's lanes."""
+        return {"stream": dict(self._loader.state_dict())} if self._serves else {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state` was taken, on the same rank of as many."""
+        if self._serves:
+            if "stream" not in state:
+                raise StateError("This is no state of a StreamDataset.")
+            self._loader.restore(state["stream"])
+
+
+def stream_state_from_snapshot(snapshot: Mapping[str, Any]) -> dict[str, object]:
+    """The state of this rank's lanes at the place where a StatefulDataLoader over a StreamDataset took `snapshot`.
+
+    It fits any number of workers; with several ranks, `gm.merge_states` makes one of those of all.
+    """
+    found = snapshot if isinstance(snapshot, Mapping) else {}
+    workers = found.get("_snapshot", {}).get("_worker_snapshots")
+    holders = [found] if workers is None else list(workers.values())
+    states = [(holder.get("fetcher_state") or {}).get("dataset_iter_state") for holder in holders]
+    whole = [state["stream"] for state in states if isinstance(state, Mapping) and "stream" in state]
+    if len(whole) != 1 or found.get("_steps_since_snapshot", 0):
+        raise StateError("This is no snapshot of a StatefulDataLoader over a StreamDataset at a step of its own.")
+    return dict(whole[0])
