@@ -162,6 +162,8 @@ def cases() -> dict[str, Case]:
             {"batch_size": 4}),
         "StreamLoader": Case(stream().tokenize("byte").pad(8).batch(4).loader, {
             "rank": WHOLE, "world_size": WHOLE, "pad_to_multiple_of": optional(WHOLE), "examples": WHOLE, **loading}),
+        "gm.mix": Case(gm.mix, {"streams": set(), "weights": {"dict"}},
+                       {"streams": {"a": stream().tokenize("byte").pad(8)}, "weights": {"a": 1}}),
         "gm.merge_states": Case(gm.merge_states, {"states": set()}),
         "gm.storage": Case(gm.storage, {
             "address": set(), "endpoint": {"none"}, "region": optional(TEXT), "anonymous": FLAG,

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from gristmill.store.reader import Store
     from gristmill.store.verify import verify
     from gristmill.streams.state import merge_states
-    from gristmill.streams.stream import stream
+    from gristmill.streams.stream import mix, stream
     from gristmill.training import train_tokenizer
 
 __version__: str
@@ -60,6 +60,7 @@ _HOMES = {
     "join": "store.exchange",
     "load_plan": "loader.plan_file",
     "merge_states": "streams.state",
+    "mix": "streams.stream",
     "open": "store.opening:open_store",
     "storage": "places.storage",
     "stream": "streams.stream",
@@ -92,6 +93,7 @@ __all__ = [
     "join",
     "load_plan",
     "merge_states",
+    "mix",
     "open",
     "prepare",
     "storage",

@@ -17,12 +17,13 @@ from gristmill.streams.state import as_places, as_text
 
 from .conftest import Files, bytes_stream, taken
 
-PLACES = npst.arrays(np.int64, st.tuples(st.integers(0, 40), st.just(3)), elements=st.integers(0, 2**32 - 1))
+SHAPES = st.tuples(st.integers(0, 40), st.integers(1, 4).map(lambda streams: 3 * streams))
 
 
-@given(places=PLACES)
+@given(places=npst.arrays(np.int64, SHAPES, elements=st.integers(0, 2**32 - 1)))
 def test_a_lane_takes_fifteen_characters(places: Any) -> None:
-    assert len(as_text(places)) == 15 * len(places) and np.array_equal(as_places(as_text(places)), places)
+    text, streams = as_text(places), places.shape[1] // 3
+    assert len(text) == 15 * len(places) * streams and np.array_equal(as_places(text, streams), places)
 
 
 def states_of(folder: Path, world: int, steps: int) -> tuple[Any, list[Any]]:
@@ -73,7 +74,7 @@ def test_a_state_of_another_stream_is_told_what_differs(files: Files) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"version": 2}, {"lanes": "x"}, {"lanes": "0" * 15}, {"step": "3"}, {"lanes": None}]
+    "change", [{"version": 2}, {"lanes": "x"}, {"lanes": "0" * 15}, {"streams": 2}, {"step": "3"}, {"lanes": None}]
 )
 def test_a_damaged_state_is_an_error_of_its_own(files: Files, change: dict[str, Any]) -> None:
     stream, (state,) = states_of(files(), 1, 2)

@@ -35,6 +35,16 @@ class Taken(NamedTuple):
     arrived: list[Block]
 
 
+_NONE = np.empty(0, np.int64)
+NOTHING = Taken(
+    Rows(np.zeros(1, np.int64), _NONE, _NONE, np.empty(0, np.bool_), _NONE),
+    [],
+    np.empty((0, 3), np.int64),
+    np.empty((0, 2), np.int64),
+    [],
+)
+
+
 class Lane(ABC):
     """The rows of one lane from place `at` of the first of `blocks` on."""
 
@@ -62,7 +72,7 @@ class Lane(ABC):
 
     @abstractmethod
     def take(self, count: int) -> Taken:
-        """The next rows, `count` of them unless the stream ends before."""
+        """The next rows, `count` of them unless the stream ends before; for none, nothing is read."""
 
 
 class Chunk(Lane):
@@ -71,6 +81,8 @@ class Chunk(Lane):
     name = "chunk"
 
     def take(self, count: int) -> Taken:
+        if not count:
+            return NOTHING
         wanted = self._at + count * self._seq_len + 1  # the token after the last row is its last label
         while sum(len(block.tokens) for block in self._held) < wanted and self._more():
             pass

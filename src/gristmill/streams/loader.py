@@ -7,6 +7,7 @@ loader.state_dict(); loader.load_state_dict(gm.merge_states(states))
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,23 +20,21 @@ from gristmill.core.arguments import as_whole
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError
 from gristmill.loader.batch import Tally, unstacked
-from gristmill.loader.fill import DTYPES, NO_DOCUMENTS, Batch, Filler, as_keys
-from gristmill.loader.pieces import Pieces
+from gristmill.loader.fill import DTYPES, Batch, Filler, as_keys
 from gristmill.order.options import check_positive
 from gristmill.streams.account import Account
+from gristmill.streams.assembly import Fed, assemble
 from gristmill.streams.blocks import Block, Mill
-from gristmill.streams.cuts import CUTS, Lane, Taken
-from gristmill.streams.rows import Rows
+from gristmill.streams.cuts import CUTS, NOTHING, Lane
 from gristmill.streams.state import STATE_VERSION, StreamState, as_text, check_stream_state, merge_states
 
 if TYPE_CHECKING:
-    from gristmill.store.table import DocumentColumns, ShardColumns
     from gristmill.streams.stream import Batches
 
 # What the batches of one group take: many steps at once cost little more than one.
 _GROUP_BYTES = 4 << 20
 Item = TypeVar("Item")
-_NEED_DOCUMENTS = {"doc_ids", "position_ids", "cu_seqlens"}
+_NONE = np.empty(0, np.int64)
 _OPENED = ("_built", "_pools", "_owner", "_account", "_tally", "_batches", "_waited", "_began")
 
 
@@ -49,11 +48,11 @@ class StreamOptions(TypedDict, total=False):
     examples: int
 
 
-class Group(NamedTuple):
-    """The batches of a few steps: arrays of (steps, rows, columns), a tally and the places of lanes after each step."""
+class Served(NamedTuple):
+    """A batch, what is counted of it, the places of lanes after it, and the blocks that have come for it."""
 
-    arrays: Batch
-    tallies: list[Tally]
+    batch: Batch
+    tally: Tally
     places: Ints
     arrived: list[Block]
 
@@ -84,11 +83,11 @@ class StreamLoader:
         self._multiple, self._examples = pad_to_multiple_of, as_whole("examples", examples, 0)
         self._check()
         self.step = 0
-        self._places = np.zeros((len(self._rows), 3), np.int64)
+        self._places = np.zeros((len(self._rows), 3 * len(stream.streams)), np.int64)
         self._reset()
 
     def _check(self) -> None:
-        size, cut = self.stream.batch_size, self.stream.stream.cut
+        size, cut = self.stream.batch_size, self.stream.first.cut
         if not self.rank < self.world_size:
             raise ConfigError(f"There is no rank {self.rank} in a world of {self.world_size}.")
         if size % self.world_size:
@@ -103,7 +102,7 @@ class StreamLoader:
         return range(self.rank, self.stream.batch_size, self.world_size)
 
     def _reset(self) -> None:
-        self._built: Iterator[tuple[Batch, Tally, Ints, list[Block]]] | None = None
+        self._built: Iterator[Served] | None = None
         self._pools: list[ThreadPoolExecutor] = []
         self._owner = os.getpid()
         self._account = Account(self._examples)
@@ -144,81 +143,76 @@ class StreamLoader:
             if found is None:
                 self.close()
                 return
-            batch, tally, self._places, arrived = found
-            self._count(tally, arrived)
+            self._count(found)
             self.step += 1
-            yield batch
+            yield found.batch
 
-    def _count(self, tally: Tally, arrived: list[Block]) -> None:
-        self._tally.add(tally)
+    def _count(self, served: Served) -> None:
+        self._places = served.places
+        self._tally.add(served.tally)
         self._batches += 1
-        for block in arrived:
+        for block in served.arrived:
             self._account.add(block)
 
-    def _restart(self) -> Iterator[tuple[Batch, Tally, Ints, list[Block]]]:
+    def _restart(self) -> Iterator[Served]:
         """What is built from the lanes' places on, by threads if there are to be any."""
         self.close()
         self._began = self._began or time.perf_counter()
         pools = [ThreadPoolExecutor(count, "gristmill-stream") for count in (self._threads, 1) if self._threads]
         self._pools = pools  # blocks are made by some threads, and batches of them by one more
         groups = self._groups(self._lanes(pools[:1]))
-        groups = _ahead(pools[1], groups) if pools else groups
-        return (each for group in groups for each in _each(group))
+        return itertools.chain.from_iterable(_ahead(pools[1], groups) if pools else groups)
 
-    def _lanes(self, pools: list[ThreadPoolExecutor]) -> list[Lane]:
-        stream, walk = self.stream.stream, self.stream.walk
-        assert stream.tokenizer is not None
-        kind = CUTS[str(stream.cut)]
-        mill = Mill(self.stream.units, walk, stream.format, stream.steps, stream.tokenizer, kind.table,
-                    stream.seq_len, stream.on_error)  # fmt: skip
-        made = []
-        for row, place in zip(self._rows, self._places.tolist(), strict=True):
-            blocks = mill.blocks(row, place[0], place[1])
-            ahead = _ahead(pools[0], blocks) if pools else blocks
-            made.append(kind(ahead, place[2], stream.seq_len))
+    def _lanes(self, pools: list[ThreadPoolExecutor]) -> list[list[Lane]]:
+        """For each stream its lanes that are this rank's, from their places on."""
+        first = self.stream.first
+        kind, made = CUTS[str(first.cut)], []
+        for k, stream in enumerate(self.stream.streams):
+            mill = Mill(self.stream.units[k], self.stream.walk(k), stream.format, stream.steps, first.encoder,
+                        kind.table, first.seq_len, stream.on_error)  # fmt: skip
+            places = self._places[:, 3 * k : 3 * k + 3].tolist()
+            each = [mill.blocks(row, place[0], place[1]) for row, place in zip(self._rows, places, strict=True)]
+            ahead = [_ahead(pools[0], blocks) for blocks in each] if pools and self.stream.weights[k] else each
+            made.append([kind(blocks, place[2], first.seq_len) for blocks, place in zip(ahead, places, strict=True)])
         return made
 
-    def _groups(self, lanes: list[Lane]) -> Iterator[Group]:
-        """Groups of steps, the first of one step and the next ones doubled, until no lane has a row."""
-        filler = self._filler()
-        seq_len = self.stream.stream.seq_len
-        most = max(1, _GROUP_BYTES // (filler.bytes_per_row(seq_len) * len(lanes))) if self._multiple is None else 1
-        size, places = 1, self._places
+    def _groups(self, lanes: list[list[Lane]]) -> Iterator[list[Served]]:
+        """Batches from `step` on, until no lane has a row: a group of one step first, then of twice as many."""
+        filler, rows, first = self._filler(), len(self._rows), self.stream.first
+        most = max(1, _GROUP_BYTES // (filler.bytes_per_row(first.seq_len) * rows)) if self._multiple is None else 1
+        step, size, places = self.step, 1, self._places
         while True:
-            taken = [lane.take(size) for lane in lanes]
-            steps = max(len(lane.rows) for lane in taken)
+            fed = self._fed(lanes, step, size)
+            steps = max((int(lane.rows[-1]) // rows + 1 for lane in fed if len(lane.rows)), default=0)
             if not steps:
                 return
-            group = self._group(filler, taken, steps, places)
-            places = group.places[-1]
-            yield group
-            size = min(2 * size, most)
+            after = _places(fed, steps, places)
+            group = assemble(filler, fed, steps, rows, first.seq_len, self._multiple)
+            arrived = [group.arrived, *([] for _ in range(steps - 1))]
+            yield [Served(*each) for each in zip(unstacked(group.arrays), group.tallies, after, arrived, strict=True)]
+            step, size, places = step + steps, min(2 * size, most), after[-1]
+
+    def _fed(self, lanes: list[list[Lane]], step: int, count: int) -> list[Fed]:
+        """What the lanes give for `count` steps: each row is fed by its lane of the stream that the mix names."""
+        rows = len(self._rows)
+        slots = (np.arange(step, step + count)[:, None] * self.stream.batch_size + np.array(self._rows)).ravel()
+        labels = self.stream.mix.labels(slots)[0].reshape(count, rows)
+        fed = []
+        for k, own in enumerate(lanes):
+            for i, lane in enumerate(own):
+                wanted = np.flatnonzero(labels[:, i] == k)
+                taken = lane.take(len(wanted))
+                fed.append(Fed(k, taken, wanted[: len(taken.rows)] * rows + i))
+        return fed
 
     def _filler(self) -> Filler:
-        stream = self.stream.stream
-        assert stream.tokenizer is not None
-        by_piece = CUTS[str(stream.cut)].table is not None
+        first = self.stream.first
+        by_piece = CUTS[str(first.cut)].table is not None
         masked = by_piece or self.stream.epochs is not None
         asked = {"input_ids", *self.keys, *(("loss_mask",) if masked else ())}
         wanted = [key for key in DTYPES if key in asked]
-        return Filler(wanted, eos=stream.tokenizer.eos, by_piece=by_piece, max_docs=self._max_docs,
+        return Filler(wanted, eos=first.encoder.eos, by_piece=by_piece, max_docs=self._max_docs,
                       buffer_bytes=8 * _GROUP_BYTES)  # fmt: skip
-
-    def _group(self, filler: Filler, taken: list[Taken], steps: int, before: Ints) -> Group:
-        """The rows of all lanes, step by step, as arrays."""
-        lanes, seq_len = len(taken), self.stream.stream.seq_len
-        blocks = [block for lane in taken for block in lane.blocks]
-        starts = np.cumsum([0, *(len(block.tokens) for block in blocks)], dtype=np.int64)
-        pieces, edges = _pieces(taken, starts, steps, lanes)
-        width = seq_len if self._multiple is None else _width(pieces, seq_len, self._multiple)
-        shards = _shard_columns(blocks, starts)
-        documents = _document_columns(blocks, starts) if not _NEED_DOCUMENTS.isdisjoint(self.keys) else NO_DOCUMENTS
-        flat, merged = filler.fill(shards, documents, pieces, edges, seq_len, width)
-        arrays = {key: array.reshape(steps, lanes, -1) for key, array in flat.items()}
-        arrays["sample_ids"] = _by_step([lane.origins for lane in taken], steps, np.full((lanes, 2), -1), source=True)
-        places = _by_step([lane.places for lane in taken], steps, before)
-        arrived = [block for lane in taken for block in lane.arrived]
-        return Group(arrays, _tallies(pieces, edges, steps, lanes * width, merged), places, arrived)
 
     # State.
 
@@ -230,20 +224,22 @@ class StreamLoader:
             "stream": self.stream.fingerprint,
             "rank": self.rank,
             "world_size": self.world_size,
+            "streams": len(self.stream.streams),
             "lanes": as_text(self._places),
             "parts": self.stream.parts,
         }
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Go on where `state` was taken, on any number of ranks; it must have all lanes, by `gm.merge_states`."""
-        found = check_stream_state(state, self.stream.fingerprint, self.stream.parts, 0, 1, self.stream.batch_size)
+        shape = self.stream.batch_size, 3 * len(self.stream.streams)
+        found = check_stream_state(state, self.stream.fingerprint, self.stream.parts, 0, 1, shape)
         self.close()
         self.step, self._places = found[0], found[1][self.rank :: self.world_size]
 
     def restore(self, state: Mapping[str, object]) -> None:
         """Go on where this very rank, of as many, has kept `state`: no other rank is asked for its lanes."""
-        made = self.stream.fingerprint, self.stream.parts, self.rank, self.world_size, len(self._rows)
-        found = check_stream_state(state, *made)
+        made = self.stream.fingerprint, self.stream.parts, self.rank, self.world_size
+        found = check_stream_state(state, *made, (len(self._rows), 3 * len(self.stream.streams)))
         self.close()
         self.step, self._places = found
 
@@ -253,10 +249,8 @@ class StreamLoader:
 
     def padding(self) -> Batch:
         """A batch of padding alone: for a rank whose rows have come to their end before those of others."""
-        none = np.empty(0, np.int64)
-        rows = Rows(np.zeros(1, np.int64), none, none, np.empty(0, np.bool_), none)
-        ended = Taken(rows, [], np.empty((0, 3), np.int64), np.empty((0, 2), np.int64), [])
-        return next(unstacked(self._group(self._filler(), [ended] * len(self._rows), 1, self._places).arrays))
+        rows, seq_len = len(self._rows), self.stream.first.seq_len
+        return next(unstacked(assemble(self._filler(), [Fed(0, NOTHING, _NONE)], 1, rows, seq_len, None).arrays))
 
     def stats(self) -> dict[str, object]:
         """Since iteration began: batches and tokens of this rank, tokens/s, time waited, what steps dropped and why."""
@@ -296,58 +290,12 @@ def _ahead(pool: ThreadPoolExecutor, items: Iterator[Item]) -> Iterator[Item]:
     return each()
 
 
-def _each(group: Group) -> Iterator[tuple[Batch, Tally, Ints, list[Block]]]:
-    """The batches of a group; what has arrived for it counts with the first."""
-    for i, batch in enumerate(unstacked(group.arrays)):
-        yield batch, group.tallies[i], group.places[i], group.arrived if i == 0 else []
-
-
-def _pieces(taken: list[Taken], starts: Ints, steps: int, lanes: int) -> tuple[Pieces, Ints]:
-    """The pieces of all lanes in the order of rows, step by step, and the first of each row."""
-    firsts = np.cumsum([0, *(len(lane.blocks) for lane in taken)])
-    rows = [np.repeat(np.arange(len(lane.rows)), np.diff(lane.rows.edges)) * lanes + i for i, lane in enumerate(taken)]
-    positions = [lane.rows.positions + starts[firsts[i]] for i, lane in enumerate(taken)]
-    row, order = np.concatenate(rows), np.argsort(np.concatenate(rows), kind="stable")
-    row = row[order]
-    lengths, follows, truncated = (np.concatenate([lane.rows[i] for lane in taken])[order] for i in (2, 3, 4))
-    ends, edges = np.cumsum(lengths), np.searchsorted(row, np.arange(steps * lanes + 1))
-    columns = ends - lengths - np.append(0, ends)[edges[row]]
-    return Pieces(row, columns, np.concatenate(positions)[order], lengths, follows, truncated), edges
-
-
-def _width(pieces: Pieces, seq_len: int, multiple: int) -> int:
-    longest = int(pieces.lengths.max(initial=1))
-    return min(-(-longest // multiple) * multiple, seq_len)
-
-
-def _shard_columns(blocks: list[Block], starts: Ints) -> ShardColumns:
-    """A shard table of the blocks' own memory."""
-    addresses = np.array([block.tokens.ctypes.data for block in blocks], np.int64)
-    itemsizes = np.array([block.tokens.itemsize for block in blocks], np.int64)
-    return starts, addresses, np.zeros(len(blocks), np.int64), itemsizes
-
-
-def _document_columns(blocks: list[Block], starts: Ints) -> DocumentColumns:
-    """A document table of the blocks' own memory."""
-    itemsizes = np.array([block.tokens.itemsize for block in blocks], np.int64)
-    counts = np.cumsum([0, *(len(block.pointers) for block in blocks)], dtype=np.int64)
-    addresses = np.array([block.pointers.ctypes.data for block in blocks], np.int64)
-    nothing = np.zeros(len(blocks), np.int64)
-    return starts, itemsizes, counts, addresses, nothing, nothing
-
-
-def _by_step(lanes: list[Ints], steps: int, before: Ints, source: bool = False) -> Ints:
-    """Columns of each lane's rows as (steps, lanes, columns); a lane that has ended stays where it was."""
-    columns = before.shape[1]
-    out = np.empty((steps, len(lanes), columns), np.int64)
-    for i, rows in enumerate(lanes):
-        out[: len(rows), i] = rows
-        out[len(rows) :, i] = -1 if source else (rows[-1] if len(rows) else before[i])
-    return np.concatenate([np.where(out[..., :1] < 0, -1, 0), out], axis=2) if source else out
-
-
-def _tallies(pieces: Pieces, edges: Ints, steps: int, tokens: int, merged: Ints) -> list[Tally]:
-    by_step = edges[:: (len(edges) - 1) // steps]
-    kept, truncated = (np.diff(np.append(0, np.cumsum(c))[by_step]) for c in (pieces.lengths, pieces.truncated))
-    lost = merged.reshape(steps, -1).sum(axis=1) if len(merged) else np.zeros(steps, np.int64)
-    return [Tally(tokens, tokens - int(k), int(t), int(m)) for k, t, m in zip(kept, truncated, lost, strict=True)]
+def _places(fed: list[Fed], steps: int, before: Ints) -> Ints:
+    """The places of all lanes after each step, (steps, rows, 3 x streams); one that gave nothing stays where it was."""
+    rows = len(before)
+    out = np.empty((steps, *before.shape), np.int64)
+    for number, (source, taken, own) in enumerate(fed):
+        lane, columns = number % rows, slice(3 * source, 3 * source + 3)
+        given = np.searchsorted(own // rows, np.arange(steps), side="right")  # rows that it has given by each step
+        out[:, lane, columns] = np.concatenate([before[lane : lane + 1, columns], taken.places])[given]
+    return out

@@ -31,20 +31,21 @@ class StreamState(TypedDict):
     stream: str
     rank: int
     world_size: int
+    streams: int
     lanes: str
     parts: Mapping[str, object]
 
 
 def as_text(places: Ints) -> str:
-    """Places of lanes, three numbers of 32 bits each, as 15 characters a lane."""
+    """The places of each row's lanes, three numbers of 32 bits a lane, as 15 characters a lane."""
     return base64.b85encode(np.ascontiguousarray(places, "<u4").tobytes()).decode()
 
 
-def as_places(text: str) -> Ints:
-    """The inverse of `as_text`."""
+def as_places(text: str, streams: int) -> Ints:
+    """The inverse of `as_text`: a row of the batch a row, with a lane of each of `streams`."""
     try:
         found = np.frombuffer(base64.b85decode(text), "<u4").astype(np.int64)
-        return found.reshape(-1, 3)
+        return found.reshape(-1, 3 * streams)
     except ValueError as error:
         raise StateError(f"The lanes of this state cannot be read ({error}): it is damaged.") from error
 
@@ -56,23 +57,23 @@ def merge_states(states: Sequence[Mapping[str, object]]) -> StreamState:
     found = [as_stream_state(state) for state in states]
     first = found[0]
     for state in found:
-        for key in ("stream", "step", "world_size"):
+        for key in ("stream", "step", "world_size", "streams"):
             if state[key] != first[key]:
                 raise StateError(
                     f"These states are not of one moment: {key} is {shown(first[key])} and "
                     f"{shown(state[key])}. Keep those that all ranks saved at the same step."
                 )
-    by_rank = {state["rank"]: as_places(state["lanes"]) for state in found}
+    by_rank = {state["rank"]: as_places(state["lanes"], max(first["streams"], 1)) for state in found}
     if missing := sorted(set(range(first["world_size"])) - by_rank.keys()):
         raise StateError(f"The lanes of rank {missing[0]} of {first['world_size']} are missing: give its state too.")
-    lanes = np.empty((sum(map(len, by_rank.values())), 3), np.int64)
+    lanes = np.empty((sum(map(len, by_rank.values())), 3 * first["streams"]), np.int64)
     for rank, places in by_rank.items():
         lanes[rank :: first["world_size"]] = places
     return {**first, "rank": 0, "world_size": 1, "lanes": as_text(lanes)}
 
 
 def check_stream_state(
-    given: object, stream: str, parts: Mapping[str, object], rank: int, world_size: int, lanes: int
+    given: object, stream: str, parts: Mapping[str, object], rank: int, world_size: int, shape: tuple[int, int]
 ) -> tuple[int, Ints]:
     """Step and places of the lanes of a rank (0 of 1: all), if the state has them and is this stream's."""
     state = as_stream_state(given)
@@ -87,9 +88,9 @@ def check_stream_state(
             f"This checkpoint has the lanes of rank {state['rank']} of {state['world_size']} alone: load the states of "
             "all ranks by gm.merge_states([...])."
         )
-    places = as_places(state["lanes"])
-    if len(places) != lanes:
-        raise StateError(f"This checkpoint has {len(places):,} lanes, and the stream {lanes:,}: it is damaged.")
+    places = as_places(state["lanes"], shape[1] // 3)
+    if (len(places), 3 * state["streams"]) != shape:
+        raise StateError(f"This checkpoint has {len(places):,} rows, and the stream {shape[0]:,}: it is damaged.")
     return state["step"], places
 
 

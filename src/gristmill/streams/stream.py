@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Unpack
 
-from gristmill.core.arguments import PathLike, as_choice, as_flag, as_function, as_names, as_whole, refuse
+from gristmill.core.arguments import PathLike, as_choice, as_flag, as_function, as_mapping, as_names, as_whole, refuse
 from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import derive_key, fingerprint
 from gristmill.core.options import content, from_mapping
 from gristmill.core.values import check_kinds
 from gristmill.curate.clean import CleanOptions
 from gristmill.curate.rules import make_rule
+from gristmill.order.mix import Mix, block_size, exact_weights
 from gristmill.sources.base import Format, expand
 from gristmill.streams.lanes import Walk
 from gristmill.streams.steps import Clean, Filter, Function, Map, Step
@@ -107,6 +109,13 @@ class Stream:
         loaded = tokenizer if isinstance(tokenizer, Tokenizer) else load_tokenizer(tokenizer, eos=eos)
         return replace(self, tokenizer=loaded)
 
+    @property
+    def encoder(self) -> Tokenizer:
+        """The tokenizer, which a stream that is cut has."""
+        if self.tokenizer is None:
+            raise ConfigError('This stream has no tokenizer yet: say tokenize("gpt2") or another one.')
+        return self.tokenizer
+
     def chunk(self, seq_len: int) -> Stream:
         """Rows of `seq_len` tokens of one endless text after the other."""
         return self._cut("chunk", seq_len)
@@ -132,53 +141,97 @@ class Stream:
         shuffle: units in an order of each epoch's own, and documents among those read together, which are the units of
         one lane, `hold` at a time. epochs: end after so many; None goes on for ever.
         """
-        if self.cut is None:
-            raise ConfigError("Say how rows are made before batch(): chunk(seq_len), pack(seq_len) or pad(seq_len).")
-        check = {"batch_size": batch_size, "hold": hold, **({} if epochs is None else {"epochs": epochs})}
-        for name, value in check.items():
-            as_whole(name, value)
-        return Batches(self, batch_size, as_whole("seed", seed, None), as_flag("shuffle", shuffle), epochs, hold)
+        return Batches((self,), (Fraction(1),), as_whole("batch_size", batch_size), as_whole("seed", seed, None),
+                       as_flag("shuffle", shuffle), None if epochs is None else as_whole("epochs", epochs),
+                       as_whole("hold", hold))  # fmt: skip
+
+
+def mix(streams: Mapping[str, Stream], weights: Mapping[str, object]) -> Mixture:
+    """Several streams, cut alike, as one: of each block of rows (4,096 unless more are needed) every stream gives its
+    share, exactly, as in a plan. Their names are part of the order.
+    """
+    named = as_mapping("streams", streams, "a mapping of names to streams that are cut: gm.stream(...)...pack(2048)")
+    if not named or not all(isinstance(each, Stream) for each in named.values()):
+        raise refuse("streams", "a mapping of names to streams that are cut: gm.stream(...)...pack(2048)", streams)
+    shares = as_mapping("weights", weights, "a mapping of the streams' names to their shares")
+    exact = exact_weights(shares, tuple(named), "the mix")
+    return Mixture(tuple(replace(each, name=name) for name, each in named.items()), exact)
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Streams and their exact shares."""
+
+    streams: tuple[Stream, ...]
+    weights: tuple[Fraction, ...]
+
+    def batch(self, batch_size: int, *, seed: int = 0, shuffle: bool = True, hold: int = 1) -> Batches:
+        """The global batches, without end: `batch_size` rows each, the options of `Stream.batch`."""
+        return Batches(self.streams, self.weights, as_whole("batch_size", batch_size), as_whole("seed", seed, None),
+                       as_flag("shuffle", shuffle), None, as_whole("hold", hold))  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Batches:
-    """The global batches of a stream; `loader` gives those of a rank, iterating all of them."""
+    """The global batches of streams; `loader` gives those of a rank, iterating all of them."""
 
-    stream: Stream
+    streams: tuple[Stream, ...]
+    weights: tuple[Fraction, ...]
     batch_size: int
     seed: int = 0
     shuffle: bool = True
     epochs: int | None = None
     hold: int = 1
 
+    def __post_init__(self) -> None:
+        first = self.streams[0]
+        for stream in self.streams:
+            if stream.cut is None:
+                raise ConfigError(
+                    "Say how rows are made before batch(): chunk(seq_len), pack(seq_len) or pad(seq_len)."
+                )
+            for what in ("cut", "seq_len"):
+                if getattr(stream, what) != getattr(first, what):
+                    raise ConfigError(f"Streams of one mix are cut alike: {what} differs in {stream.name!r}.")
+            if stream.encoder.fingerprint != first.encoder.fingerprint:
+                raise ConfigError(f"Streams of one mix have one tokenizer: that of {stream.name!r} is another.")
+
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in vars(self).items() if name not in ("units", "parts")}
 
-    @functools.cached_property
-    def units(self) -> Units:
-        """What files are cut into; asking lists them."""
-        return Units(expand(self.stream.name, self.stream.paths), self.stream.format, self.batch_size)
-
     @property
-    def walk(self) -> Walk:
-        """The way of the lanes through the units."""
-        key = derive_key(self.seed, "stream", self.stream.name) if self.shuffle else None
-        return Walk(len(self.units), self.batch_size, key, self.epochs, self.hold)
+    def first(self) -> Stream:
+        """One for all, where they are alike: cut, sequence length, tokenizer."""
+        return self.streams[0]
+
+    @functools.cached_property
+    def units(self) -> tuple[Units, ...]:
+        """What the files of each stream are cut into; asking lists them."""
+        return tuple(Units(expand(each.name, each.paths), each.format, self.batch_size) for each in self.streams)
+
+    def walk(self, k: int) -> Walk:
+        """The way of the lanes through the units of stream k."""
+        key = derive_key(self.seed, "stream", self.streams[k].name) if self.shuffle else None
+        return Walk(len(self.units[k]), self.batch_size, key, self.epochs, self.hold)
+
+    @functools.cached_property
+    def mix(self) -> Mix:
+        """Which stream each row of the run is of."""
+        return Mix(self.weights, block_size(self.weights, None), derive_key(self.seed, "mix"))
 
     @functools.cached_property
     def parts(self) -> dict[str, object]:
         """What the batches depend on, by name: 8 hex digits of what is long."""
-        stream = self.stream
-        assert stream.tokenizer is not None
-        long = {
-            "files": self.units.fingerprint,
-            "format": content(stream.format),
-            "steps": [step.content for step in stream.steps],
-            "tokenizer": stream.tokenizer.fingerprint,
+        long: dict[str, object] = {
+            "files": [units.fingerprint for units in self.units],
+            "format": [[content(stream.format), stream.on_error] for stream in self.streams],
+            "steps": [[step.content for step in stream.steps] for stream in self.streams],
+            "tokenizer": self.first.encoder.fingerprint,
+            "mix": [[stream.name, str(weight)] for stream, weight in zip(self.streams, self.weights, strict=True)],
         }
-        plain = {"cut": stream.cut, "seq_len": stream.seq_len, "on_error": stream.on_error, "name": stream.name}
+        plain = {"cut": self.first.cut, "seq_len": self.first.seq_len, "version": _VERSION}
         order = {name: getattr(self, name) for name in ("batch_size", "seed", "shuffle", "epochs", "hold")}
-        return {**{name: fingerprint(value)[:8] for name, value in long.items()}, **plain, **order, "version": _VERSION}
+        return {**{name: fingerprint(value)[:8] for name, value in long.items()}, **plain, **order}
 
     @property
     def fingerprint(self) -> str:
