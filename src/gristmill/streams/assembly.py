@@ -5,7 +5,7 @@ Row r of step s is row s x lanes + r of a group; each lane's rows come with the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -20,6 +20,8 @@ from gristmill.streams.cuts import Taken
 if TYPE_CHECKING:
     from gristmill.store.table import DocumentColumns, ShardColumns
 
+# What batches of one stack share, so that calls become few.
+_STACK_BYTES = 4 << 20
 _NEED_DOCUMENTS = {"doc_ids", "position_ids", "cu_seqlens"}
 
 
@@ -31,26 +33,44 @@ class Fed(NamedTuple):
     rows: Ints
 
 
-class Group(NamedTuple):
-    """The batches of a few steps: arrays of (steps, rows, columns), a tally each, and the blocks that have come."""
+class Stack(NamedTuple):
+    """The batches of a few steps: arrays of (steps, rows, columns), and a tally each."""
 
     arrays: Batch
     tallies: list[Tally]
-    arrived: list[Block]
 
 
-def assemble(filler: Filler, fed: Sequence[Fed], steps: int, lanes: int, seq_len: int, multiple: int | None) -> Group:
-    """The rows of all lanes, step by step; those that no lane gives are padding."""
-    blocks = [block for lane in fed for block in lane.taken.blocks]
-    starts = np.cumsum([0, *(len(block.tokens) for block in blocks)], dtype=np.int64)
-    pieces, edges = _pieces(fed, starts, steps * lanes)
-    width = seq_len if multiple is None else _width(pieces, seq_len, multiple)
-    documents = NO_DOCUMENTS if _NEED_DOCUMENTS.isdisjoint(filler.keys) else _document_columns(blocks, starts)
-    flat, merged = filler.fill(_shard_columns(blocks, starts), documents, pieces, edges, seq_len, width)
-    arrays = {key: array.reshape(steps, lanes, -1) for key, array in flat.items()}
-    arrays["sample_ids"] = _sample_ids(fed, steps * lanes).reshape(steps, lanes, 3)
-    arrived = [block for lane in fed for block in lane.taken.arrived]
-    return Group(arrays, _tallies(pieces, edges, steps, lanes * width, merged), arrived)
+class Assembly:
+    """Arrays of what lanes give: `lanes` rows a step, of `seq_len` tokens or as wide as the longest of a step."""
+
+    def __init__(self, filler: Filler, lanes: int, seq_len: int, multiple: int | None) -> None:
+        self._filler, self._lanes, self._seq_len, self._multiple = filler, lanes, seq_len, multiple
+        room = _STACK_BYTES // (filler.bytes_per_row(seq_len) * lanes)
+        self._most = 1 if multiple is not None else max(room, 1)
+
+    def stacks(self, fed: Sequence[Fed], steps: int) -> Iterator[Stack]:
+        """The rows of all lanes, step by step; those that no lane gives are padding."""
+        blocks = [block for lane in fed for block in lane.taken.blocks]
+        starts = np.cumsum([0, *(len(block.tokens) for block in blocks)], dtype=np.int64)
+        pieces, edges = _pieces(fed, starts, steps * self._lanes)
+        sample_ids = _sample_ids(fed, steps * self._lanes).reshape(steps, self._lanes, 3)
+        plain = _NEED_DOCUMENTS.isdisjoint(self._filler.keys)
+        documents = NO_DOCUMENTS if plain else _document_columns(blocks, starts)
+        shards = _shard_columns(blocks, starts)
+        for first in range(0, steps, self._most):
+            count = min(self._most, steps - first)
+            own = edges[first * self._lanes : (first + count) * self._lanes + 1]
+            width = self._width(pieces, own)
+            flat, merged = self._filler.fill(shards, documents, pieces, own, self._seq_len, width)
+            arrays = {key: array.reshape(count, self._lanes, -1) for key, array in flat.items()}
+            arrays["sample_ids"] = sample_ids[first : first + count]
+            yield Stack(arrays, _tallies(pieces, own[:: self._lanes], self._lanes * width, merged))
+
+    def _width(self, pieces: Pieces, edges: Ints) -> int:
+        if self._multiple is None:
+            return self._seq_len
+        longest = int(pieces.lengths[edges[0] : edges[-1]].max(initial=1))
+        return min(-(-longest // self._multiple) * self._multiple, self._seq_len)
 
 
 def _sample_ids(fed: Sequence[Fed], rows: int) -> Ints:
@@ -74,11 +94,6 @@ def _pieces(fed: Sequence[Fed], starts: Ints, count: int) -> tuple[Pieces, Ints]
     return Pieces(row, columns, np.concatenate(positions)[order], lengths, follows, truncated), edges
 
 
-def _width(pieces: Pieces, seq_len: int, multiple: int) -> int:
-    longest = int(pieces.lengths.max(initial=1))
-    return min(-(-longest // multiple) * multiple, seq_len)
-
-
 def _shard_columns(blocks: list[Block], starts: Ints) -> ShardColumns:
     """A shard table of the blocks' own memory."""
     addresses = np.array([block.tokens.ctypes.data for block in blocks], np.int64)
@@ -95,8 +110,9 @@ def _document_columns(blocks: list[Block], starts: Ints) -> DocumentColumns:
     return starts, itemsizes, counts, addresses, nothing, nothing
 
 
-def _tallies(pieces: Pieces, edges: Ints, steps: int, tokens: int, merged: Ints) -> list[Tally]:
-    by_step = edges[:: (len(edges) - 1) // steps]
-    kept, truncated = (np.diff(np.append(0, np.cumsum(c))[by_step]) for c in (pieces.lengths, pieces.truncated))
+def _tallies(pieces: Pieces, edges: Ints, tokens: int, merged: Ints) -> list[Tally]:
+    """For each step, whose pieces begin at `edges`, what is counted of its `tokens`."""
+    steps = len(edges) - 1
+    kept, truncated = (np.diff(np.append(0, np.cumsum(c))[edges]) for c in (pieces.lengths, pieces.truncated))
     lost = merged.reshape(steps, -1).sum(axis=1) if len(merged) else np.zeros(steps, np.int64)
     return [Tally(tokens, tokens - int(k), int(t), int(m)) for k, t, m in zip(kept, truncated, lost, strict=True)]

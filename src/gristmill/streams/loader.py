@@ -22,8 +22,9 @@ from gristmill.core.errors import ConfigError
 from gristmill.loader.batch import Tally, unstacked
 from gristmill.loader.fill import DTYPES, Batch, Filler, as_keys
 from gristmill.order.options import check_positive
+from gristmill.order.permute import use_compiled
 from gristmill.streams.account import Account
-from gristmill.streams.assembly import Fed, assemble
+from gristmill.streams.assembly import Assembly, Fed
 from gristmill.streams.blocks import Block, Mill
 from gristmill.streams.cuts import CUTS, NOTHING, Lane
 from gristmill.streams.state import STATE_VERSION, StreamState, as_text, check_stream_state, merge_states
@@ -31,8 +32,9 @@ from gristmill.streams.state import STATE_VERSION, StreamState, as_text, check_s
 if TYPE_CHECKING:
     from gristmill.streams.stream import Batches
 
-# What the batches of one group take: many steps at once cost little more than one.
-_GROUP_BYTES = 4 << 20
+# What a lane is asked for at once: many rows cost little more than one.
+_TAKEN_TOKENS = 1 << 16
+_BUFFER_BYTES = 32 << 20
 Item = TypeVar("Item")
 _NONE = np.empty(0, np.int64)
 _OPENED = ("_built", "_pools", "_owner", "_account", "_tally", "_batches", "_waited", "_began")
@@ -158,10 +160,11 @@ class StreamLoader:
         """What is built from the lanes' places on, by threads if there are to be any."""
         self.close()
         self._began = self._began or time.perf_counter()
+        use_compiled()
         pools = [ThreadPoolExecutor(count, "gristmill-stream") for count in (self._threads, 1) if self._threads]
         self._pools = pools  # blocks are made by some threads, and batches of them by one more
-        groups = self._groups(self._lanes(pools[:1]))
-        return itertools.chain.from_iterable(_ahead(pools[1], groups) if pools else groups)
+        stacks = self._stacks(self._lanes(pools[:1]))
+        return itertools.chain.from_iterable(_ahead(pools[1], stacks) if pools else stacks)
 
     def _lanes(self, pools: list[ThreadPoolExecutor]) -> list[list[Lane]]:
         """For each stream its lanes that are this rank's, from their places on."""
@@ -176,10 +179,10 @@ class StreamLoader:
             made.append([kind(blocks, place[2], first.seq_len) for blocks, place in zip(ahead, places, strict=True)])
         return made
 
-    def _groups(self, lanes: list[list[Lane]]) -> Iterator[list[Served]]:
-        """Batches from `step` on, until no lane has a row: a group of one step first, then of twice as many."""
-        filler, rows, first = self._filler(), len(self._rows), self.stream.first
-        most = max(1, _GROUP_BYTES // (filler.bytes_per_row(first.seq_len) * rows)) if self._multiple is None else 1
+    def _stacks(self, lanes: list[list[Lane]]) -> Iterator[list[Served]]:
+        """Batches from `step` on, until no lane has a row: lanes are asked for one step, then for twice as many."""
+        rows, seq_len = len(self._rows), self.stream.first.seq_len
+        assembly = Assembly(self._filler(), rows, seq_len, self._multiple)
         step, size, places = self.step, 1, self._places
         while True:
             fed = self._fed(lanes, step, size)
@@ -187,10 +190,12 @@ class StreamLoader:
             if not steps:
                 return
             after = _places(fed, steps, places)
-            group = assemble(filler, fed, steps, rows, first.seq_len, self._multiple)
-            arrived = [group.arrived, *([] for _ in range(steps - 1))]
-            yield [Served(*each) for each in zip(unstacked(group.arrays), group.tallies, after, arrived, strict=True)]
-            step, size, places = step + steps, min(2 * size, most), after[-1]
+            arrived = [[block for lane in fed for block in lane.taken.arrived], *([] for _ in range(steps - 1))]
+            rest = zip(after, arrived, strict=True)
+            for stack in assembly.stacks(fed, steps):
+                each = zip(unstacked(stack.arrays), stack.tallies, strict=True)
+                yield [Served(*batch, *next(rest)) for batch in each]
+            step, size, places = step + steps, min(2 * size, max(_TAKEN_TOKENS // seq_len, 1)), after[-1]
 
     def _fed(self, lanes: list[list[Lane]], step: int, count: int) -> list[Fed]:
         """What the lanes give for `count` steps: each row is fed by its lane of the stream that the mix names."""
@@ -212,7 +217,7 @@ class StreamLoader:
         asked = {"input_ids", *self.keys, *(("loss_mask",) if masked else ())}
         wanted = [key for key in DTYPES if key in asked]
         return Filler(wanted, eos=first.encoder.eos, by_piece=by_piece, max_docs=self._max_docs,
-                      buffer_bytes=8 * _GROUP_BYTES)  # fmt: skip
+                      buffer_bytes=_BUFFER_BYTES)  # fmt: skip
 
     # State.
 
@@ -249,8 +254,8 @@ class StreamLoader:
 
     def padding(self) -> Batch:
         """A batch of padding alone: for a rank whose rows have come to their end before those of others."""
-        rows, seq_len = len(self._rows), self.stream.first.seq_len
-        return next(unstacked(assemble(self._filler(), [Fed(0, NOTHING, _NONE)], 1, rows, seq_len, None).arrays))
+        assembly = Assembly(self._filler(), len(self._rows), self.stream.first.seq_len, None)
+        return next(unstacked(next(assembly.stacks([Fed(0, NOTHING, _NONE)], 1)).arrays))
 
     def stats(self) -> dict[str, object]:
         """Since iteration began: batches and tokens of this rank, tokens/s, time waited, what steps dropped and why."""
