@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from gristmill.cli_options import answer, progress_bar
 from gristmill.core.errors import ConfigError
 from gristmill.figures.store import store_figures
 from gristmill.indexing import index, index_documents
+from gristmill.places.door import address_of
 from gristmill.show.reports import show_exchange
 from gristmill.show.store import show_store
 from gristmill.show.terminal import line
@@ -33,7 +33,7 @@ def run_index(chosen: argparse.Namespace) -> None:
 
 def run_join(chosen: argparse.Namespace) -> None:
     join(chosen.paths, chosen.out, overwrite=chosen.overwrite)
-    figures = store_figures(Path(chosen.out))
+    figures = store_figures(address_of(chosen.out))
     answer(chosen, figures.to_dict(), lambda: show_store(figures))
 
 

@@ -14,7 +14,7 @@ from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.options import from_mapping
 from gristmill.figures.store import store_figures
 from gristmill.indexing import index
-from gristmill.places.door import as_path, place_at
+from gristmill.places.door import address_of, as_target, place_at
 from gristmill.recipe import Recipe, as_recipe, read_recipe
 from gristmill.run import RunOptions, dry_run, prepare
 from gristmill.show.reports import show_forecast, show_trained
@@ -33,7 +33,7 @@ def run_prepare(chosen: argparse.Namespace) -> None:
     if chosen.dry_run or chosen.sample is not None:
         _look_ahead(recipe, chosen)
         return
-    root = Path(recipe.out)
+    root = address_of(recipe.out)
     with progress_bar(chosen) as bar:
         prepare(recipe, overwrite=chosen.overwrite, progress=bar, options=_run_options(chosen))
         for seq_len in chosen.pack:
@@ -120,7 +120,7 @@ def named_input(given: str) -> tuple[str, str]:
 
 
 def run_init(chosen: argparse.Namespace) -> None:
-    path = as_path("PATH", chosen.path)
+    path = as_target("PATH", chosen.path)
     if place_at(path).exists() and not chosen.overwrite:
         raise ConfigError(f"{path} exists: choose another name, or say --overwrite.")
     place_at(path).write(pkgutil.get_data("gristmill", "recipe_template.yaml") or b"")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from gristmill.core.arguments import PathLike, as_flag, as_whole
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError
 from gristmill.core.progress import Progress, Shown, shown
-from gristmill.places.door import as_path, place_at
+from gristmill.places.address import Address
+from gristmill.places.door import address_of, as_target, place_at
 from gristmill.store.idx import write_scanned_idx
 from gristmill.store.index import (
     PackHeader,
@@ -25,10 +25,10 @@ from gristmill.store.reader import Store
 from gristmill.store.table import offsets
 
 
-def index(store: Store | PathLike, seq_len: int, *, force: bool = False, progress: Shown = None) -> Path:
+def index(store: Store | PathLike, seq_len: int, *, force: bool = False, progress: Shown = None) -> Address:
     """Build the pack index of a store for windows of `seq_len`, unless it is there; one process builds, others wait."""
     store, seq_len, force = as_store("store", store), as_whole("seq_len", seq_len), as_flag("force", force)
-    path = as_path("index_dir", index_path(store, seq_len))
+    path = as_target("index_dir", index_path(store, seq_len))
     with shown(progress) as told, only_builder(path):
         if force:
             remove_pack_index(path)
@@ -38,7 +38,7 @@ def index(store: Store | PathLike, seq_len: int, *, force: bool = False, progres
     return path
 
 
-def _build_index(store: Store, seq_len: int, path: Path, progress: Progress) -> None:
+def _build_index(store: Store, seq_len: int, path: Address, progress: Progress) -> None:
     """Pack shard by shard: ranges never cross shards, so a store that grows keeps the bins it had."""
     from gristmill.order.pack import ALGORITHM, RANGE_DOCUMENTS  # which imports Numba
 
@@ -79,12 +79,12 @@ def _pack_shard(store: Store, seq_len: int, shard: int, arrays: Mapping[str, Int
     arrays["shard_sums"][shard] = shard_sum([column[whole] for column in columns], bins)
 
 
-def index_documents(store: Store, *, force: bool = False, progress: Progress) -> list[Path]:
+def index_documents(store: Store, *, force: bool = False, progress: Progress) -> list[Address]:
     """Scan bare token files for EOS and write a Megatron `.idx` beside each: from then on they open with documents."""
     progress.start("finding documents", store.num_tokens * store.dtype.itemsize)
     written = []
     for shard in range(store.num_shards):
-        path = Path(store.files.sibling(shard, ".idx"))
+        path = address_of(store.files.sibling(shard, ".idx"))
         if place_at(path).exists() and not force:
             raise ConfigError(f"{path} is there already: say force=True to build it again.", arguments="force")
         place_at(path).clear_leftovers()

@@ -21,7 +21,7 @@ from gristmill.core.hashing import derive_key
 from gristmill.core.options import from_mapping
 from gristmill.core.progress import Progress
 from gristmill.order.permute import permute
-from gristmill.places.door import as_path
+from gristmill.places.door import as_target
 from gristmill.recipe import MixOptions, SourceOptions, as_recipe
 from gristmill.run import RunOptions, prepare
 from gristmill.sources.base import Mishaps, expand
@@ -80,7 +80,7 @@ def create_balanced_mix(
     of a recipe (which by default cleans texts, and drops equal ones before the mix is drawn).
     """
     mix, seed = _checked_mix(sources, proportions, target_size, unit), as_whole("seed", seed, None)
-    out = None if out is None else as_path("out", out)
+    out = None if out is None else as_target("out", out)
     if out is None:
         _refuse_without_out(unit=unit != "documents", overwrite=overwrite, options=options, **recipe)
         wanted = [name for name, weight in mix.weights.items() if weight]

@@ -34,7 +34,7 @@ from gristmill.curate.dedup.lines import Lines
 from gristmill.curate.dedup.near import Near
 from gristmill.curate.rules import content as rule_content
 from gristmill.curate.rules import make_rule
-from gristmill.places.door import as_path, place_at
+from gristmill.places.door import as_address, as_path, as_target, place_at
 from gristmill.places.storage import StorageOptions, as_storage
 from gristmill.sources.base import Format
 
@@ -157,7 +157,7 @@ class Recipe:
         check_fields(self, "the recipe")
         if self.on_error not in ("raise", "skip"):
             raise ConfigError(f"on_error is 'raise' or 'skip', not {self.on_error!r}.")
-        self._set("out", os.fspath(as_path("out", self.out)))
+        self._set("out", os.fspath(as_target("out", self.out)))
         sources = (_made(SourceOptions, source, "one of the recipe's sources") for source in self.sources)
         self._set("sources", tuple(sources))
         self._set("store", _made(StoreOptions, self.store, "the recipe's store"))
@@ -226,7 +226,7 @@ class Recipe:
 def dedup_content(rule: Dedup) -> dict[str, object]:
     """What a dedup rule's answers depend on: an index counts by its content."""
     index = rule.index if isinstance(rule, Near) else None
-    return {**content(rule), **({"index": index_fingerprint(Path(index))} if index else {})}
+    return {**content(rule), **({"index": index_fingerprint(as_path("index", index))} if index else {})}
 
 
 def _without_paths(options: SourceOptions | DecontaminateOptions) -> dict[str, object]:
@@ -279,10 +279,10 @@ def as_recipe(recipe: object) -> Recipe:
         return recipe
     if isinstance(recipe, Mapping):
         return _from_yaml(dict(recipe), "the recipe")
-    return read_recipe(as_path("recipe", recipe, "a Recipe, a dict or the path of a YAML file"))
+    return read_recipe(as_address("recipe", recipe, "a Recipe, a dict or the path of a YAML file"))
 
 
-def read_recipe(path: str | Path) -> Recipe:
+def read_recipe(path: PathLike) -> Recipe:
     """A recipe from its YAML file; paths in it are relative to the working directory."""
     return _from_yaml(_values(path), f"the recipe {path}")
 
@@ -294,7 +294,7 @@ def _from_yaml(values: dict[str, object], where: str) -> Recipe:
     return from_mapping(Recipe, values, where)
 
 
-def _values(path: str | Path) -> dict[str, object]:
+def _values(path: PathLike) -> dict[str, object]:
     from gristmill.core.yaml_values import parse_yaml  # recipes made in Python need no YAML
 
     try:

@@ -26,13 +26,14 @@ from gristmill.core.version import version
 from gristmill.curate.chain import Curation
 from gristmill.engine import ENGINES, make_engine
 from gristmill.engine.base import Engine
-from gristmill.places.door import as_path, place_at, sizes
+from gristmill.places.address import Address
+from gristmill.places.door import address_of, as_path, place_at, sizes
 from gristmill.places.storage import use
 from gristmill.recipe import Recipe, as_recipe
 from gristmill.sources.base import InputFile, expand
 from gristmill.sources.units import Unit, cut_units
 from gristmill.stages.evaluations import curation_of
-from gristmill.stages.folders import SPILL, WORK, RunFolders
+from gristmill.stages.folders import SPILL, RunFolders
 from gristmill.stages.forecast import RunForecast, forecast, preview
 from gristmill.stages.pipeline import Pipeline
 from gristmill.stages.readiness import check_ready
@@ -57,9 +58,10 @@ class RunOptions:
 
     `engine` a name of `gristmill.engine.ENGINES`: `local`, this machine. `workers` processes (as many as the machine
     has cores unless given). `memory` for the whole run: queries take half of it and then spill to disk, the rest is for
-    workers (0.5 to 1 GB each). `work` a folder that is kept and used again; without it one in the store, removed at the
-    end. `keep_dropped` puts the texts of dropped documents into `dropped.parquet`. `save_index` a new folder for what
-    later runs need to find near duplicates of this one's texts.
+    workers (0.5 to 1 GB each). `work` a folder that is kept and used again; without it one in the store (for a store in
+    object storage one in the user's cache folder), removed at the end. `keep_dropped` puts the texts of dropped
+    documents into `dropped.parquet`. `save_index` a new folder for what later runs need to find near duplicates of this
+    one's texts.
     """
 
     workers: int | None = None
@@ -116,8 +118,7 @@ def _as_engine(engine: object) -> Engine | str:
 
 
 def _prepare(recipe: Recipe, overwrite: bool, progress: Progress, options: RunOptions, given: Engine | str) -> Manifest:
-    root = Path(recipe.out)
-    work = Path(options.work or root / WORK)
+    root = address_of(recipe.out)
     folders = RunFolders.of(recipe, options.work, options.save_index)
     folders.look(overwrite)
     check_ready(recipe, options.save_index)
@@ -126,13 +127,13 @@ def _prepare(recipe: Recipe, overwrite: bool, progress: Progress, options: RunOp
     warm(recipe, progress)
     units = cut_units(files, {source.name: source.layout for source in recipe.sources})
     began = time.time()
-    with _opened(given, options, units, work / SPILL) as engine:
+    with _opened(given, options, units, folders.work / SPILL) as engine:
         engine.start(Curation(recipe.clean, tuple(recipe.filters)).warm)
         tokenizer = load_tokenizer(recipe.tokenizer, eos=recipe.eos)
         if tokenizer.note:
             progress.note(tokenizer.note)
         with folders.held(overwrite) as making:
-            pipeline = Pipeline(recipe, engine, work, progress, options.save_index)
+            pipeline = Pipeline(recipe, engine, folders.work, progress, options.save_index)
             splits = _carried_out(pipeline, units, tokenizer, making)
             pipeline.write_account(making, keep_texts=options.keep_dropped)
             _check_not_empty(pipeline, splits, len(files))
@@ -190,7 +191,7 @@ def _dry_run(recipe: Recipe, sample: int, progress: Progress, options: RunOption
     warm(recipe, progress)  # what is compiled once a machine is no part of what a run takes
     began = time.perf_counter()
     progress.start("looking at a sample", 0)
-    files = _inputs(Path(recipe.out), recipe, progress)
+    files = _inputs(address_of(recipe.out), recipe, progress)
     units = cut_units(files, {source.name: source.layout for source in recipe.sources})
     tokenizer = load_tokenizer(recipe.tokenizer, eos=recipe.eos)
     with tempfile.TemporaryDirectory(prefix="gristmill-") as folder:
@@ -201,7 +202,7 @@ def _dry_run(recipe: Recipe, sample: int, progress: Progress, options: RunOption
         return forecast(recipe, curation, units, samples, seen, _worker_count(options, units), loading)
 
 
-def _inputs(root: Path, recipe: Recipe, progress: Progress) -> list[InputFile]:
+def _inputs(root: Address, recipe: Recipe, progress: Progress) -> list[InputFile]:
     """The files to read, in order; what lies in the output's own places is output, even below an input folder."""
     files = [file for source in recipe.sources for file in expand(source.name, source.paths)]
     here = Path(place_at(root).real())
@@ -249,7 +250,7 @@ def _manifest(pipeline: Pipeline, splits: Splits, tokenizer: Tokenizer) -> Manif
     )
 
 
-def _write_inputs(root: Path, files: list[InputFile], engine: Engine) -> None:
+def _write_inputs(root: Address, files: list[InputFile], engine: Engine) -> None:
     table = pa.table({
         "source": [file.source for file in files],
         "path": [file.name for file in files],
@@ -260,7 +261,7 @@ def _write_inputs(root: Path, files: list[InputFile], engine: Engine) -> None:
         pq.write_table(table, file)
 
 
-def _write_run_json(root: Path, began: float, options: RunOptions) -> None:
+def _write_run_json(root: Address, began: float, options: RunOptions) -> None:
     """What is not part of the content: times, the host, workers."""
     facts = {
         "began": began,

@@ -8,7 +8,7 @@ from gristmill.core.arguments import PathLike, as_flag, as_text, as_whole
 from gristmill.core.errors import ConfigError
 from gristmill.core.progress import Progress, Shown, shown
 from gristmill.core.sizes import parse_size
-from gristmill.places.door import as_addresses, as_path
+from gristmill.places.door import as_addresses, as_target
 from gristmill.sources.base import Format, Mishaps, expand
 from gristmill.sources.units import Unit, cut_units, read_unit
 from gristmill.tokenize.training import TrainingReport
@@ -26,7 +26,7 @@ def train_tokenizer(
     progress: Shown = None,
 ) -> TrainingReport:
     """A byte-level BPE tokenizer from the first `limit` bytes of text in `inputs`, as a tokenizer.json at `out`."""
-    layout, place, most = Format(text=as_text("text", text)), as_path("out", out), parse_size(limit, "limit")
+    layout, place, most = Format(text=as_text("text", text)), as_target("out", out), parse_size(limit, "limit")
     if most < 1:
         raise ConfigError(f"limit must be a size above 0, not {limit!r}.", arguments="limit")
     vocab_size, overwrite = as_whole("vocab_size", vocab_size), as_flag("overwrite", overwrite)

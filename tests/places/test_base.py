@@ -53,9 +53,9 @@ def test_ranges_of_many_files_come_in_their_order() -> None:
     assert list(Scratch.fetch(wanted)) == [b"234", b"0", b"ef", b"9"]
 
 
-def test_what_cannot_be_mapped_in_place_is_copied() -> None:
+def test_what_cannot_be_mapped_in_place_is_copied_and_streamed_to_arrow() -> None:
     assert not Scratch.maps and Scratch("b").view().tobytes() == b"abcdef"
-    assert isinstance(Scratch("b").arrow(), pa.BufferReader) and Scratch("b").arrow().read() == b"abcdef"
+    assert isinstance(Scratch("b").arrow(), pa.PythonFile) and Scratch("b").arrow().read() == b"abcdef"
 
 
 def test_a_file_appears_when_its_block_ends_well_and_not_at_all_when_it_does_not() -> None:

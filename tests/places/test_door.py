@@ -118,9 +118,9 @@ DOORS: dict[str, Callable[[dict[str, Any], str], object]] = {
 }
 
 
-# Those that are of this machine alone, so far.
-HERE = ("out", "work", "save_index", "a plan's file", "export from", "export to", "import to", "join to", "learn to",
-        "a recipe")  # fmt: skip
+# Those that are of this machine alone, and those through which something is written.
+HERE = ("work", "save_index")
+WRITTEN = ("out", "a plan's file", "export to", "import to", "join to", "learn to")
 
 
 @pytest.mark.parametrize(("door", "away"), [*((door, UNKNOWN) for door in DOORS), *((door, AWAY) for door in HERE)])
@@ -131,6 +131,15 @@ def test_an_address_that_cannot_be_is_refused_wherever_a_path_is_taken_and_nothi
     with pytest.raises(ConfigError, match=rf"{away}.* is an address"):
         DOORS[door](stores, away)
     assert not any((tmp_path / name).exists() for name in ("s3:", "hf:", "o"))
+
+
+@pytest.mark.parametrize("door", WRITTEN)
+def test_http_is_refused_wherever_something_would_be_written(
+    stores: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, door: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"https://host/corpus cannot be written, since http addresses are read only"):
+        DOORS[door](stores, "https://host/corpus")
 
 
 def test_one_path_and_several_are_a_list() -> None:

@@ -93,8 +93,8 @@ def test_a_walk_passes_over_what_is_hidden_and_visits_each_folder_once(tmp_path:
 
 def test_a_link_shares_its_bytes_and_takes_the_place_of_what_was_there(tmp_path: Path) -> None:
     place_at(tmp_path / "a").write(b"bytes")
-    place_at(tmp_path / "new" / "b").link(str(tmp_path / "a"))
-    place_at(tmp_path / "new" / "b").link(str(tmp_path / "a"))
+    place_at(tmp_path / "new" / "b").link(place_at(tmp_path / "a"))
+    place_at(tmp_path / "new" / "b").link(place_at(tmp_path / "a"))
     assert os.path.samefile(tmp_path / "a", tmp_path / "new" / "b")
 
 
@@ -106,12 +106,21 @@ def test_a_copy_is_whole_or_not_there(tmp_path: Path, can_link: bool, monkeypatc
     if not can_link:
         monkeypatch.setattr(os, "link", refused)
     place_at(tmp_path / "a").write(b"bytes")
-    place_at(tmp_path / "new" / "b").copy(str(tmp_path / "a"))
+    place_at(tmp_path / "new" / "b").copy(place_at(tmp_path / "a"))
     (tmp_path / "a").unlink()
     assert (tmp_path / "new" / "b").read_bytes() == b"bytes" and not (tmp_path / "new" / "b").is_symlink()
     with pytest.raises(FileNotFoundError):
-        place_at(tmp_path / "new" / "c").copy(str(tmp_path / "a"))
+        place_at(tmp_path / "new" / "c").copy(place_at(tmp_path / "a"))
     assert os.listdir(tmp_path / "new") == ["b"]
+
+
+def test_bytes_are_added_to_the_end_of_a_file_that_is_no_link(tmp_path: Path) -> None:
+    place_at(tmp_path / "a").write("one\n")
+    place_at(tmp_path / "a").append(b"two\n")
+    assert (tmp_path / "a").read_text() == "one\ntwo\n"
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    with pytest.raises(OSError, match="symbolic links"):
+        place_at(tmp_path / "link").append(b"three\n")
 
 
 def test_a_lock_is_held_once_and_never_through_a_link(tmp_path: Path) -> None:

@@ -58,11 +58,16 @@ class _Passing(http.server.BaseHTTPRequestHandler):
             return self._answer(int(fault), [], b"")
         if fault == "expired":
             return self._answer(400, [], b"<Error><Code>ExpiredToken</Code><Message>It has.</Message></Error>")
+        if fault == "no bucket":
+            return self._answer(404, [], b"<Error><Code>NoSuchBucket</Code><Message>There is none.</Message></Error>")
         connection = http.client.HTTPConnection(*self.server.server_at, timeout=60)
         connection.request(self.command, self.path, body, dict(self.headers))  # with its Host, which is signed
         answer = connection.getresponse()
         data = answer.read()
         headers = [pair for pair in answer.getheaders() if pair[0].lower() not in ("transfer-encoding", "connection")]
+        if fault == "lost":  # done, and nobody is told
+            self.close_connection = True
+            return self.connection.close()
         if fault == "half":
             self._answer(answer.status, headers, data[: len(data) // 2])
             self.close_connection = True

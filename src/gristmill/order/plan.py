@@ -33,7 +33,7 @@ from gristmill.order.plan_json import Pin, PlanValues, read_plan, write_plan
 from gristmill.order.skips import Skips
 from gristmill.order.source import Source
 from gristmill.order.tokens import Sources, Tokens, opened
-from gristmill.places.door import as_path, place_at
+from gristmill.places.door import as_target, place_at
 
 # Raised with any change of which samples a step holds: checkpoints of another order are then refused by name.
 ORDER_VERSION = 1
@@ -248,7 +248,7 @@ class Plan:
 
     def save(self, path: PathLike) -> None:
         """Write the plan to a file, atomically."""
-        place_at(as_path("path", path)).write(self.to_json())
+        place_at(as_target("path", path)).write(self.to_json())
 
     @classmethod
     def from_json(cls, text: str, sources: Sources) -> Plan:

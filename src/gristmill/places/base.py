@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
 import xxhash
@@ -78,8 +78,12 @@ class Place(Protocol):
     def stamp(self) -> tuple[int, int]:
         """What differs once the bytes do: the size, and a number that moves with every change."""
 
+    def entries(self) -> list[tuple[str, bool]]:
+        """What a folder holds, sorted by name: whether each is a folder itself; nothing where there is none."""
+
     def names(self) -> list[str]:
         """What a folder holds, sorted; nothing where there is none."""
+        return [name for name, _ in self.entries()]
 
     def walk(self, *, links: bool) -> Iterator[tuple[str, list[str]]]:
         """A folder and those below it with the names in each, nothing that is hidden.
@@ -131,13 +135,16 @@ class Place(Protocol):
 
         return owned_view(*self.map())
 
-    def arrow(self) -> pa.BufferReader:
-        """All bytes, mapped, as Arrow's readers take them."""
+    def arrow(self) -> pa.NativeFile:
+        """A file as Arrow's readers take it: mapped where that is free, else read by the ranges that they ask for."""
         import pyarrow as pa
 
-        return pa.BufferReader(pa.py_buffer(self.view()))
+        return pa.BufferReader(pa.py_buffer(self.view())) if self.maps else pa.PythonFile(self.open(), "r")
 
     # Writing.
+
+    def refusal(self) -> str | None:
+        """Why nothing can ever be written to addresses of this kind; None where it can."""
 
     def attempt(self, buffering: int = -1) -> Attempt:
         """A new file that will take this name."""
@@ -161,20 +168,41 @@ class Place(Protocol):
     def filling(self, size: int) -> contextlib.AbstractContextManager[Bytes]:
         """A new file of `size` bytes as an array to fill, which appears when the block ends well."""
 
-    def link(self, source: str) -> None:
-        """Be the same bytes as the file `source`, without a copy of them where that can be."""
+    def append(self, data: bytes) -> None:
+        """Add to the end of a file that one process alone writes; a process that is killed may leave a part of it."""
 
-    def copy(self, source: str) -> None:
+    def link(self, source: Place) -> bool:
+        """Be the same bytes as the file `source`; whether that took no copy of them."""
+
+    def copy(self, source: Place) -> None:
         """Hold the bytes of the file `source`, whole or not at all, and need it no more."""
-        with type(self)(source).open() as whole, self.writing() as file:
-            shutil.copyfileobj(whole, file)
+        with source.open() as whole, self.writing() as file:
+            shutil.copyfileobj(whole, file, _PART)
 
     def make_folder(self) -> None: ...
     def remove(self) -> None:
         """Be no file any more, if it was one."""
 
+    @classmethod
+    def remove_all(cls, paths: Sequence[str]) -> None:
+        """Many at once; where asking costs a request, many by one."""
+        for path in paths:
+            cls(path).remove()
+
+    def remove_folder(self) -> None:
+        """Be no folder any more, if it was an empty one."""
+
+    def remove_leftover(self) -> None:
+        """Be gone, if this is what a killed process left of an attempt to write."""
+
     def clear_leftovers(self) -> None:
         """Remove what killed processes left of their attempts to write this file."""
 
+    def is_lock(self) -> bool:
+        """Whether a file can be a lock of ours."""
+
+    def workshop(self) -> str:
+        """A folder of this machine for work on what will be written here, where no other is given."""
+
     def lock(self, *, wait: bool) -> contextlib.AbstractContextManager[None]:
-        """Hold the lock of an empty file, which is made where there is none; BlockingIOError where others hold it."""
+        """Hold the lock of this name, which is made where there is none; BlockingIOError where others hold it."""

@@ -1,7 +1,8 @@
 """Clients of object storage, one a bucket and process: made when first needed, and anew when credentials end.
 
 A request that fails is tried again by itself (see `retrying.py`); obstore's own retries are off, so that the limits are
-those of one policy. A process that was forked after the first request has a copy of obstore's threads that will never
+those of one policy. Only the parts of an upload are tried again by obstore, by the same figures: no part can be sent by
+itself from here. A process that was forked after the first request has a copy of obstore's threads that will never
 run: it is told so.
 """
 
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from gristmill.core.errors import ConfigError, EngineError
 from gristmill.core.extras import extra
 from gristmill.places.aws_files import credentials_of, profile_of
-from gristmill.places.retrying import expired, is_page, may_pass, reason_of, retried, status_of
+from gristmill.places.retrying import expired, is_page, lacks_bucket, may_pass, reason_of, retried, status_of
 from gristmill.places.storage import StorageOptions, options_for
 from gristmill.places.traffic import traffic
 
@@ -27,11 +28,14 @@ with extra("remote", "An address in object storage"):
     from obstore.store import AzureStore, GCSStore, HTTPStore, ObjectStore, S3Store
 
 if TYPE_CHECKING:
-    from obstore.store import ClientConfig
+    from obstore.store import BackoffConfig, ClientConfig, RetryConfig
+
+    from gristmill.places.retrying import Patience
 
 # What the clouds' tools read: credentials, endpoints, regions. When they change, a client is another.
 _SETTINGS = ("AWS_", "GOOGLE_", "AZURE_")
 _MOST = 64
+_ANY_TRIES = 10_000
 _clients: dict[object, ObjectStore] = {}
 _making = threading.Lock()
 _began_in: int | None = None
@@ -39,8 +43,8 @@ _answered = False
 Result = TypeVar("Result")
 
 
-def asked(path: str, root: str, request: Callable[[ObjectStore], Result]) -> Result:
-    """The answer to a request about `path`, which lies in the bucket `root`.
+def asked(path: str, root: str, request: Callable[[ObjectStore], Result], *, parts: bool = False) -> Result:
+    """The answer to a request about `path`, which lies in the bucket `root`; with `parts` it is an upload of many.
 
     Credentials that are refused are found anew and tried once more; those that have expired, for as long as all else.
     """
@@ -49,7 +53,7 @@ def asked(path: str, root: str, request: Callable[[ObjectStore], Result]) -> Res
     used: list[ObjectStore] = []
 
     def once() -> Result:
-        used.append(_client(root, options))
+        used.append(_client(root, options, parts))
         traffic.add(requests=1, retries=len(used) > 1)
         return request(used[-1])
 
@@ -75,10 +79,12 @@ def _errors(path: str) -> Iterator[None]:
     """What obstore raises, as the errors of the system that the rest of the house knows."""
     try:
         yield
-    except FileNotFoundError:
+    except FileNotFoundError as error:
+        if lacks_bucket(error):
+            raise ConfigError(f"{path} lies in a bucket that does not exist: make it, or mend the address.") from None
         raise FileNotFoundError(errno.ENOENT, "No such object", path) from None
-    except exceptions.AlreadyExistsError:
-        raise FileExistsError(errno.EEXIST, "There is such an object", path) from None
+    except (exceptions.AlreadyExistsError, exceptions.PreconditionError):
+        raise FileExistsError(errno.EEXIST, "it is another than it was", path) from None
     except exceptions.BaseError as error:
         # Its words hold the address that was asked, and with some clouds that holds a key: they are not passed on.
         if _refused(error):
@@ -88,7 +94,7 @@ def _errors(path: str) -> Iterator[None]:
         raise OSError(errno.EIO, reason_of(error), path) from None
 
 
-def _client(root: str, options: StorageOptions) -> ObjectStore:
+def _client(root: str, options: StorageOptions, parts: bool) -> ObjectStore:
     """The bucket's client under these options and the settings of the environment."""
     global _began_in
     if _began_in not in (None, os.getpid()):
@@ -99,11 +105,11 @@ def _client(root: str, options: StorageOptions) -> ObjectStore:
     _began_in = os.getpid()
     settings = frozenset(item for item in os.environ.items() if item[0].startswith(_SETTINGS))
     with _making:
-        found = _clients.get((root, options, settings))
+        found = _clients.get((root, options, settings, parts))
         if found is None:
             if len(_clients) >= _MOST:
                 _clients.clear()
-            found = _clients[root, options, settings] = _made(root, options)
+            found = _clients[root, options, settings, parts] = _made(root, options, parts)
     return found
 
 
@@ -114,27 +120,39 @@ def _forget(client: ObjectStore) -> None:
             del _clients[key]
 
 
-def _made(root: str, options: StorageOptions) -> ObjectStore:
+def _made(root: str, options: StorageOptions, parts: bool) -> ObjectStore:
     try:
-        return make_client(root, options)
+        return make_client(root, options, options.patience(True) if parts else None)
     except (exceptions.BaseError, ValueError) as error:
         raise ConfigError(f"{root} cannot be asked with these settings ({reason_of(error)}).") from None
 
 
-def make_client(root: str, options: StorageOptions) -> ObjectStore:
-    """A client of a bucket, whose retries are ours."""
+def make_client(root: str, options: StorageOptions, patience: Patience | None = None) -> ObjectStore:
+    """A client of a bucket, whose retries are ours, or its own with this `patience`."""
     scheme, _, where = root.partition("://")
+    retries = _retries(patience)
     if scheme == "s3":
-        return _s3(where, options)
+        return _s3(where, options, retries)
     if scheme == "gs":
-        return GCSStore(where, **_common(options, options.endpoint, "base_url"))
+        return GCSStore(where, retry_config=retries, **_common(options, options.endpoint, "base_url"))
     if scheme == "az":
         account, _, container = where.partition("/")
-        return AzureStore(container, account_name=account, **_common(options, options.endpoint, "endpoint"))
-    return HTTPStore.from_url(root, client_options=_limits(options, root), retry_config={"max_retries": 0})
+        where_to = _common(options, options.endpoint, "endpoint")
+        return AzureStore(container, account_name=account, retry_config=retries, **where_to)
+    return HTTPStore.from_url(root, client_options=_limits(options, root), retry_config=retries)
 
 
-def _s3(bucket: str, options: StorageOptions) -> S3Store:
+def _retries(patience: Patience | None) -> RetryConfig:
+    """A patience in obstore's words: its waits are as random, and no longer."""
+    if patience is None:
+        return {"max_retries": 0}
+    first, longest, deadline = (timedelta(seconds=t) for t in (patience.first, patience.longest, patience.deadline))
+    tries = _ANY_TRIES if patience.tries is None else patience.tries - 1
+    backoff: BackoffConfig = {"init_backoff": first, "max_backoff": longest, "base": 2}
+    return {"max_retries": tries, "backoff": backoff, "retry_timeout": deadline}
+
+
+def _s3(bucket: str, options: StorageOptions, retries: RetryConfig) -> S3Store:
     """S3 by the order of AWS's own tools: what is said, the environment, the profile, the machine's role."""
     names = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
     profile = {} if options.anonymous else profile_of(options.profile)
@@ -145,14 +163,15 @@ def _s3(bucket: str, options: StorageOptions) -> S3Store:
     if profile and (options.profile or not os.environ.get("AWS_ACCESS_KEY_ID")):
         settings["credential_provider"] = credentials_of(profile)
     given = {name: value for name, value in settings.items() if value is not None}
-    return S3Store(bucket, **_common(options, endpoint, "endpoint", "aws_endpoint_url_s3"), **given)
+    where = _common(options, endpoint, "endpoint", "aws_endpoint_url_s3")
+    return S3Store(bucket, retry_config=retries, **where, **given)
 
 
 def _common(options: StorageOptions, endpoint: str | None, *names: str) -> dict[str, Any]:
     """What every kind of client is told; `names` are those that it has for its endpoint."""
     unsigned = {"skip_signature": True} if options.anonymous else {}
     where = dict.fromkeys(names, endpoint) if endpoint else {}
-    return {"client_options": _limits(options, endpoint), "retry_config": {"max_retries": 0}, **unsigned, **where}
+    return {"client_options": _limits(options, endpoint), **unsigned, **where}
 
 
 def _limits(options: StorageOptions, endpoint: str | None) -> ClientConfig:

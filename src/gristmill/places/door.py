@@ -99,12 +99,31 @@ def as_addresses(name: str, value: object, wanted: str = "a path or a list of pa
     return [as_address(f"Each of {name}", path) for path in value]
 
 
+def as_target(name: str, value: object, wanted: str = "a path") -> Address:
+    """An argument that names a file or a folder to write."""
+    address = as_address(name, value, wanted)
+    if refusal := place_at(address).refusal():
+        raise ConfigError(f"{address} cannot be written, since {refusal}: give {name} a path, or s3://, gs://, az://.")
+    return address
+
+
 def as_path(name: str, value: object, wanted: str = "a path") -> Path:
-    """An argument that names a file or a folder of this machine, which alone is written to so far."""
+    """An argument that names a file or a folder of this machine, since other programs than this one read it."""
     path = as_address(name, value, wanted)
     if not isinstance(path, Path):
-        raise ConfigError(f"{path} is an address, and {name} has to be a path of this machine, so far: give one.")
+        raise ConfigError(f"{path} is an address, and {name} has to be a path of this machine: give one.")
     return path
+
+
+def absolute(address: Address) -> Address:
+    """The same name from wherever it is asked; links in it stay."""
+    return Path(os.path.abspath(address)) if isinstance(address, Path) else address
+
+
+def remove_all(paths: Iterable[str]) -> None:
+    """Remove many files."""
+    for kind, some in itertools.groupby(paths, kind_of):
+        kind.remove_all(list(some))
 
 
 def _sentence(scheme: str, rest: str) -> str:

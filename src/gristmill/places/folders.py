@@ -12,12 +12,12 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import ClassVar
 
 from gristmill.core.errors import ConfigError
-from gristmill.places.door import place_at
-from gristmill.places.local import disk_errors, is_temporary, remove_leftover
+from gristmill.places.address import Address
+from gristmill.places.door import place_at, remove_all
+from gristmill.places.local import disk_errors, is_temporary
 
 UNFINISHED = "gristmill-unfinished.json"
 LOCK = ".lock"
@@ -31,7 +31,7 @@ IsOurs = Callable[[str], bool]
 class Claim:
     """What is being made in a folder, and the names of its files so far."""
 
-    folder: Path
+    folder: Address
     about: Mapping[str, object]
     names: set[str] = field(default_factory=set)
 
@@ -39,18 +39,14 @@ class Claim:
         """Say that these files are ours, before they appear."""
         new = [name for name in names if name not in self.names]
         self.names.update(new)
-        path = self.folder / UNFINISHED
-        with disk_errors(path), open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW), "w") as file:
-            file.writelines(json.dumps(name) + "\n" for name in new)
-            file.flush()
-            os.fsync(file.fileno())
+        place_at(self.folder / UNFINISHED).append("".join(json.dumps(name) + "\n" for name in new).encode())
 
     def release(self) -> None:
         """What was made here is finished, and says so itself."""
         place_at(self.folder / UNFINISHED).remove()
 
 
-def claim(folder: Path, about: Mapping[str, object], names: Iterable[str] = ()) -> Claim:
+def claim(folder: Address, about: Mapping[str, object], names: Iterable[str] = ()) -> Claim:
     """Say that `about` is being made in `folder`; what an earlier claim named stays ours."""
     before = read_claim(folder)
     named = {*(before.names if before else ()), *names}
@@ -59,7 +55,7 @@ def claim(folder: Path, about: Mapping[str, object], names: Iterable[str] = ()) 
     return Claim(folder, about, named)
 
 
-def read_claim(folder: Path) -> Claim | None:
+def read_claim(folder: Address) -> Claim | None:
     """The claim on a folder, if there is one. A line that was cut off names a file that has not appeared."""
     path = folder / UNFINISHED
     if not place_at(path).is_file(links=False):
@@ -74,30 +70,28 @@ def read_claim(folder: Path) -> Claim | None:
     return Claim(folder, {key: about[key] for key in about if key not in ("gristmill", "advice")}, set(names))
 
 
-def below(folder: Path, is_ours: IsOurs) -> Iterator[tuple[str, bool]]:
+def below(folder: Address, is_ours: IsOurs) -> Iterator[tuple[str, bool]]:
     """Every name below `folder` and whether it is ours; links are not followed, and folders of others not entered."""
-    with os.scandir(folder) as entries:
-        found = sorted(entries, key=lambda entry: entry.name)
-    for entry in found:
-        if not entry.is_dir(follow_symlinks=False):
-            yield entry.name, is_ours(entry.name)
-        elif not is_ours(f"{entry.name}/"):
-            yield f"{entry.name}/", False
+    for entry, is_folder in place_at(folder).entries():
+        if not is_folder:
+            yield entry, is_ours(entry)
+        elif not is_ours(f"{entry}/"):
+            yield f"{entry}/", False
         else:
-            inside = below(Path(entry.path), lambda name, at=entry.name: is_ours(f"{at}/{name}"))  # type: ignore[misc]
-            yield from ((f"{entry.name}/{name}", ours) for name, ours in inside)
-            yield f"{entry.name}/", True
+            inside = below(folder / entry, lambda name, at=entry: is_ours(f"{at}/{name}"))  # type: ignore[misc]
+            yield from ((f"{entry}/{name}", ours) for name, ours in inside)
+            yield f"{entry}/", True
 
 
-def refuse_others(folder: Path, is_ours: IsOurs, what: str) -> None:
+def refuse_others(folder: Address, is_ours: IsOurs, what: str) -> None:
     """Stop before a folder that holds anything else than ours, its lock, and what was left of writing a file."""
     if place_at(folder).exists() and not place_at(folder).is_folder():
         raise ConfigError(f"{folder} is a file: {what} needs a folder.")
 
     def is_known(name: str) -> bool:
-        return is_lock(folder / name) if name == LOCK else is_temporary(name) or is_ours(name)
+        return place_at(folder / name).is_lock() if name == LOCK else is_temporary(name) or is_ours(name)
 
-    for name, ours in below(folder, is_known) if folder.is_dir() else ():
+    for name, ours in below(folder, is_known):
         if not ours:
             raise ConfigError(
                 f"{folder / name} is no part of {what} that Gristmill made in {folder}, and files of others are never "
@@ -105,47 +99,44 @@ def refuse_others(folder: Path, is_ours: IsOurs, what: str) -> None:
             )
 
 
-def remove(folder: Path, is_ours: IsOurs) -> None:
+def remove(folder: Address, is_ours: IsOurs) -> None:
     """Delete what is ours below `folder`, and the folders of ours that are empty then."""
-    for name, ours in list(below(folder, is_ours)) if folder.is_dir() else ():
-        path = folder / name
-        if not ours:
-            continue
-        if is_temporary(path.name):
-            remove_leftover(path)
-        elif name.endswith("/"):
-            with contextlib.suppress(OSError):  # somebody put something there meanwhile
-                path.rmdir()
-        else:
-            path.unlink(missing_ok=True)
+    own = [name for name, ours in below(folder, is_ours) if ours]
+    files = [name for name in own if not name.endswith("/")]
+    for name in files:
+        if is_temporary(name.rpartition("/")[2]):
+            place_at(folder / name).remove_leftover()
+    remove_all(os.fspath(folder / name) for name in files if not is_temporary(name.rpartition("/")[2]))
+    for name in own:
+        if name.endswith("/"):
+            place_at(folder / name.rstrip("/")).remove_folder()
 
 
-def is_lock(path: Path) -> bool:
-    """Whether a file can be a lock of ours, which are empty."""
-    return place_at(path).is_file(links=False) and place_at(path).size() == 0
-
-
-def look_at(folder: Path, look: Callable[[], None]) -> None:
+def look_at(folder: Address, look: Callable[[], None]) -> None:
     """Let `look` refuse a folder, while nobody else writes to it; nothing is written for that."""
-    if not (folder / LOCK).exists():
-        look()
-        return
+    with disk_errors(folder):
+        if not place_at(folder / LOCK).is_file():
+            look()
+            return
     with only_run(folder, look):
         pass
 
 
 @contextlib.contextmanager
-def only_run(folder: Path, look: Callable[[], None]) -> Iterator[None]:
+def only_run(folder: Address, look: Callable[[], None]) -> Iterator[None]:
     """Hold a folder, which `look` may refuse before anything is written; a second run is told so and stops."""
-    if not (folder / LOCK).exists():
-        look()
     with disk_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+        if not place_at(folder / LOCK).is_file():
+            look()
+        place_at(folder).make_folder()
     with contextlib.ExitStack() as held:
         try:
             held.enter_context(place_at(folder / LOCK).lock(wait=False))
         except BlockingIOError as error:
-            raise ConfigError(f"Another run is writing to {folder}: wait for it, or choose another folder.") from error
+            who = f" ({error.strerror})" if error.filename else ""
+            raise ConfigError(
+                f"Another run{who} is writing to {folder}: wait for it, or choose another folder."
+            ) from error
         look()
         yield
 
@@ -159,7 +150,7 @@ class OwnFolder:
 
     making: ClassVar[str]  # "store", as its claim says it
     last: ClassVar[str]  # the file that is written last, by which a finished thing is known
-    root: Path
+    root: Address
 
     @property
     def about(self) -> dict[str, object]:

@@ -14,12 +14,16 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from gristmill.core.arguments import PathLike
 from gristmill.core.errors import ConfigError, EngineError
 from gristmill.places.base import Place
 
 if TYPE_CHECKING:
     from gristmill.core.arrays import Bytes
 
+# In the folder of a store while it is made: all work where no other folder is given, and always the markers of what is
+# written to the store itself, which must not outlive the files that they vouch for.
+WORK = ".work"
 # What a file system says where nothing is, and where nothing can be.
 _NOTHING = {errno.ENOENT, errno.ENOTDIR, errno.EBADF, errno.ELOOP, errno.ENAMETOOLONG}
 # What a file system says where a hard link cannot be: another device, none known here, another's file, too many.
@@ -70,8 +74,12 @@ class Local(Place):
         found = os.stat(self.path)
         return found.st_size, found.st_mtime_ns
 
-    def names(self) -> list[str]:
-        return sorted(os.listdir(self.path)) if self.is_folder() else []
+    def entries(self) -> list[tuple[str, bool]]:
+        """A link to a folder is none."""
+        if not self.is_folder():
+            return []
+        with os.scandir(self.path) as found:
+            return sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in found)
 
     def walk(self, *, links: bool) -> Iterator[tuple[str, list[str]]]:
         seen: set[str] = set()
@@ -119,26 +127,42 @@ class Local(Place):
             yield data
             data.flush()
 
-    def link(self, source: str) -> None:
-        """A hard link, or a symlink where that cannot be; never a copy."""
-        with disk_errors(self.path):
-            if not self._hard_link(source):
-                os.symlink(source, self.path)
-            sync_directory(Path(self.path).parent)
+    def refusal(self) -> str | None:
+        return None
 
-    def copy(self, source: str) -> None:
+    def append(self, data: bytes) -> None:
+        """A symbolic link is not followed."""
+        with disk_errors(self.path), open(os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def link(self, source: Place) -> bool:
+        """A hard link, or a symlink where that cannot be; a copy of what lies elsewhere."""
+        with disk_errors(self.path):
+            if not isinstance(source, Local):
+                self.copy(source)
+                return False
+            if not self._hard_link(source):
+                os.symlink(source.path, self.path)
+            sync_directory(Path(self.path).parent)
+        return True
+
+    def copy(self, source: Place) -> None:
         """A hard link, or a copy where that cannot be."""
         with disk_errors(self.path):
             if not self._hard_link(source):
                 super().copy(source)
 
-    def _hard_link(self, source: str) -> bool:
+    def _hard_link(self, source: Place) -> bool:
         """Be another name of the file `source`; False where that cannot be."""
+        if not isinstance(source, Local):
+            return False
         target = Path(self.path)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.unlink(missing_ok=True)  # a rename onto another link of the same file would do nothing
         try:
-            os.link(source, target)
+            os.link(source.path, target)
         except OSError as error:
             if error.errno not in _NO_HARD_LINK:
                 raise
@@ -151,11 +175,32 @@ class Local(Place):
     def remove(self) -> None:
         Path(self.path).unlink(missing_ok=True)
 
+    def remove_folder(self) -> None:
+        with contextlib.suppress(OSError):  # somebody put something there meanwhile
+            os.rmdir(self.path)
+
+    def remove_leftover(self) -> None:
+        """Unless somebody is writing it."""
+        with contextlib.suppress(OSError):
+            file = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(self.path)
+            finally:
+                os.close(file)
+
     def clear_leftovers(self) -> None:
         path = Path(self.path)
         for name in os.listdir(path.parent) if path.parent.is_dir() else ():
             if is_temporary(name) and name.startswith(f".{path.name}.gristmill-"):
-                remove_leftover(path.with_name(name))
+                Local(str(path.with_name(name))).remove_leftover()
+
+    def is_lock(self) -> bool:
+        """Ours are empty."""
+        return self.is_file(links=False) and self.size() == 0
+
+    def workshop(self) -> str:
+        return os.path.join(self.path, WORK)
 
     @contextlib.contextmanager
     def lock(self, *, wait: bool) -> Iterator[None]:
@@ -211,17 +256,6 @@ def is_temporary(name: str) -> bool:
     return re.fullmatch(r"\..+\.gristmill-[0-9a-f]{16}\.tmp", name) is not None
 
 
-def remove_leftover(temporary: Path) -> None:
-    """Remove a temporary file, unless somebody is writing it."""
-    with contextlib.suppress(OSError):
-        file = os.open(temporary, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            temporary.unlink()
-        finally:
-            os.close(file)
-
-
 def sync_directory(directory: Path) -> None:
     """Make renames inside `directory` survive a power cut."""
     fd = os.open(directory, os.O_RDONLY)
@@ -232,7 +266,7 @@ def sync_directory(directory: Path) -> None:
 
 
 @contextlib.contextmanager
-def disk_errors(path: str | Path) -> Iterator[None]:
+def disk_errors(path: PathLike) -> Iterator[None]:
     """Say 'disk full' and 'read-only' in one sentence instead of a traceback."""
     try:
         yield

@@ -1,39 +1,47 @@
-"""Objects in S3, Google Storage, Azure and behind http(s): read by ranges, through obstore.
+"""Objects in S3, Google Storage, Azure and behind http(s): read by ranges and written whole, through obstore.
 
-How they are reached, by whose credentials and with how much patience, `clients.py` and `storage.py` say.
+How they are reached, by whose credentials and with how much patience, `clients.py` and `storage.py` say; how they are
+streamed, `streams.py`; how a file goes up, `uploads.py`; who may write, `lease.py`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fnmatch
 import io
+import itertools
 import os
 import posixpath
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import lru_cache, partial
-from typing import IO, TYPE_CHECKING, NoReturn, TypeVar
+from concurrent.futures import Future
+from functools import partial
+from typing import IO, TYPE_CHECKING, TypeVar
 
 from gristmill.core.extras import extra
 from gristmill.core.hashing import hash64
-from gristmill.places.base import Place, Range
+from gristmill.places.base import Place, Range, read_at
 from gristmill.places.clients import asked
+from gristmill.places.lease import Holder, held
+from gristmill.places.local import disk_errors
+from gristmill.places.retrying import status_of
+from gristmill.places.streams import REQUESTS, STREAM_BYTES, Flow, Stream, pool_of
 from gristmill.places.traffic import traffic
+from gristmill.places.uploads import PART, PARTS_AT_ONCE, Upload, part_size
 
 with extra("remote", "An address in object storage"):
     import obstore
+    from obstore import exceptions
 
 if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
-    from obstore import ObjectMeta
+    from obstore import GetOptions, GetResult, ObjectMeta, PutMode
     from obstore.store import ObjectStore
 
-# Requests at a time, and what a stream reads ahead: beyond these one connection more, or a longer request, brings
-# little from one server.
-_REQUESTS = 16
-_STREAM_BYTES = 1 << 20
+    from gristmill.core.arrays import Bytes
+
+# What S3 copies by itself.
+_SERVER_COPIES = 5 << 30
 _PAGE = 1000
 Result = TypeVar("Result")
 
@@ -48,8 +56,8 @@ class Remote(Place):
         first = 2 if scheme == "az" else 1  # account and container, where others have a bucket
         self._root, self._key = f"{scheme}://{'/'.join(parts[:first])}", "/".join(parts[first:])
 
-    def _asked(self, request: Callable[[ObjectStore], Result]) -> Result:
-        return asked(self.path, self._root, request)
+    def _asked(self, request: Callable[[ObjectStore], Result], *, parts: bool = False) -> Result:
+        return asked(self.path, self._root, request, parts=parts)
 
     # Looking.
 
@@ -58,7 +66,7 @@ class Remote(Place):
 
     def is_file(self, *, links: bool = True) -> bool:
         try:
-            self._head()
+            self.head()
         except FileNotFoundError:
             return False
         return True
@@ -77,7 +85,7 @@ class Remote(Place):
         return self.path
 
     def size(self) -> int:
-        return int(self._head()["size"])
+        return int(self.head()["size"])
 
     @classmethod
     def sizes(cls, paths: Iterable[str]) -> Iterator[int]:
@@ -95,15 +103,18 @@ class Remote(Place):
             yield known[folder][name]
 
     def stamp(self) -> tuple[int, int]:
-        found = self._head()
+        found = self.head()
         return int(found["size"]), _version(found["e_tag"])
 
-    def names(self) -> list[str]:
+    def entries(self) -> list[tuple[str, bool]]:
         if not self._lists:
             return []
         found = self._asked(lambda store: obstore.list_with_delimiter(store, self._key))
-        folders = [str(prefix) for prefix in found["common_prefixes"]]
-        return sorted(posixpath.basename(name) for name in (*folders, *(entry["path"] for entry in found["objects"])))
+        folders = [(posixpath.basename(prefix), True) for prefix in found["common_prefixes"]]
+        objects = [
+            entry["path"] for entry in found["objects"] if entry["path"] != self._key
+        ]  # some servers name it too
+        return sorted([*folders, *((posixpath.basename(path), False) for path in objects)])
 
     def walk(self, *, links: bool) -> Iterator[tuple[str, list[str]]]:
         below: dict[str, list[str]] = {}
@@ -120,8 +131,9 @@ class Remote(Place):
         found = (f"{self._root}/{entry['path']}" for entry in Remote(fixed.rpartition("/")[0])._listed())
         return sorted(path for path in found if _matches(path.split("/"), self.path.split("/")))
 
-    def _head(self) -> ObjectMeta:
-        return self._asked(lambda store: obstore.head(store, self._key))
+    def head(self) -> ObjectMeta:
+        """Size, version and time of the object."""
+        return self._asked(partial(_head, self._key))
 
     def _listed(self) -> Iterator[ObjectMeta]:
         """What lies below this prefix, with path, size and e_tag; each page is tried again by itself."""
@@ -136,8 +148,8 @@ class Remote(Place):
     # Reading.
 
     def open(self, *, buffered: bool = True) -> IO[bytes]:
-        raw = _Stream(self)
-        return io.BufferedReader(raw, _STREAM_BYTES) if buffered else raw  # type: ignore[return-value]
+        raw = Flow(self) if buffered else Stream(self)
+        return io.BufferedReader(raw, STREAM_BYTES) if buffered else raw  # type: ignore[return-value]
 
     def read(self, start: int = 0, size: int = -1) -> bytes:
         return self.read_version(start, size)[0]
@@ -147,70 +159,159 @@ class Remote(Place):
         traffic.add(fetched_bytes=len(data))
         return data, _version(tag)
 
+    def read_tagged(self, start: int, size: int, tag: str | None) -> bytes:
+        """A range of the object that has this tag: FileExistsError where another lies there by now."""
+        options: GetOptions = {"range": (start, start + size)}
+        if tag is not None:
+            options["if_match"] = tag
+        data = self._asked(lambda store: obstore.get(store, self._key, options=options).bytes()).to_bytes()
+        traffic.add(fetched_bytes=len(data))
+        return data
+
     @classmethod
     def fetch(cls, ranges: Iterable[Range]) -> Iterator[bytes]:
         """Sixteen requests at a time, given in order; at most twice as many are asked for before they are taken."""
-        pool, asked = _pool(os.getpid()), deque[Future[bytes]]()
+        pool, asked = pool_of(os.getpid()), deque[Future[bytes]]()
         for wanted in ranges:
             asked.append(pool.submit(cls(wanted.path).read, wanted.start, wanted.size))
-            if len(asked) >= 2 * _REQUESTS:
+            if len(asked) >= 2 * REQUESTS:
                 yield asked.popleft().result()
         while asked:
             yield asked.popleft().result()
 
     # Writing.
 
-    def _refuse(self) -> NoReturn:
-        raise OSError(errno.EROFS, "nothing is written there, so far", self.path)
+    def refusal(self) -> str | None:
+        return None if self._lists else "http addresses are read only"
 
-    def attempt(self, buffering: int = -1) -> NoReturn:
-        self._refuse()
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[None]:
+        """What fails is said of this object; http is refused before it is asked."""
+        with disk_errors(self.path):
+            if refusal := self.refusal():
+                raise OSError(errno.EROFS, refusal, self.path)
+            yield
 
-    def filling(self, size: int) -> NoReturn:
-        self._refuse()
+    def write(self, data: bytes | str) -> None:
+        with self._changing():
+            self._put(data.encode() if isinstance(data, str) else data)
 
-    def link(self, source: str) -> None:
-        self._refuse()
+    def attempt(self, buffering: int = -1) -> Upload:
+        with self._changing():
+            return Upload(self._send, buffering)
+
+    def _send(self, file: IO[bytes]) -> None:
+        """All of a file of this machine: at once, or in parts that are tried again one by one."""
+        size = file.seek(0, os.SEEK_END)
+        with self._changing():
+            if size <= PART:
+                self._put(read_at(file, 0, size))
+            else:
+                self._asked(partial(self._send_parts, file, part_size(size)), parts=True)
+
+    def _send_parts(self, file: IO[bytes], part: int, store: ObjectStore) -> None:
+        file.seek(0)
+        obstore.put(store, self._key, file, use_multipart=True, chunk_size=part, max_concurrency=PARTS_AT_ONCE)
+
+    def _put(self, data: bytes, mode: PutMode = "overwrite") -> str:
+        """The object's new version."""
+        put = partial(obstore.put, path=self._key, file=data, mode=mode, use_multipart=False)
+        return str(self._asked(put)["e_tag"])
+
+    @contextlib.contextmanager
+    def filling(self, size: int) -> Iterator[Bytes]:
+        import numpy as np
+
+        with self.writing() as file, disk_errors(self.path):
+            os.posix_fallocate(file.fileno(), 0, size)
+            data = np.memmap(file, np.uint8, "r+", shape=(size,))
+            yield data
+            data.flush()
+
+    def append(self, data: bytes) -> None:
+        """By writing it anew: an object has no end to add to."""
+        self.write(self.read() + data)
+
+    def link(self, source: Place) -> bool:
+        """A copy, which the server makes where it can."""
+        self.copy(source)
+        return False
+
+    def copy(self, source: Place) -> None:
+        """By the server within a bucket; from elsewhere, and beyond what a server copies, through here."""
+        if isinstance(source, Remote) and source._root == self._root and source.size() <= _SERVER_COPIES:
+            with self._changing():
+                self._asked(lambda store: obstore.copy(store, source._key, self._key))
+        else:
+            super().copy(source)
 
     def make_folder(self) -> None:
-        self._refuse()
+        """There are none: an object's name is all that a folder is."""
+
+    def remove_folder(self) -> None:
+        pass
 
     def remove(self) -> None:
-        self._refuse()
+        with self._changing(), contextlib.suppress(FileNotFoundError):
+            self._asked(lambda store: obstore.delete(store, self._key))
+
+    @classmethod
+    def remove_all(cls, paths: Sequence[str]) -> None:
+        """A thousand by a request, in each bucket."""
+        for root, some in itertools.groupby(map(cls, paths), lambda place: place._root):
+            keys = [place._key for place in some]
+            for at in range(0, len(keys), _PAGE):
+                with cls(root)._changing():
+                    asked(root, root, partial(obstore.delete, paths=keys[at : at + _PAGE]))
+
+    def remove_leftover(self) -> None:
+        self.remove()
 
     def clear_leftovers(self) -> None:
-        self._refuse()
+        """What is being written waits on the disk of the process that writes it, and goes with it."""
 
-    def lock(self, *, wait: bool) -> NoReturn:
-        self._refuse()
+    def workshop(self) -> str:
+        """One for each address, with what this machine keeps of Gristmill."""
+        kept = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        return os.path.join(kept, "gristmill", "work", f"{hash64(self.path):016x}")
+
+    # Locking.
+
+    def is_lock(self) -> bool:
+        found = self.current()
+        return found is not None and Holder.of(found[0]) is not None
+
+    @contextlib.contextmanager
+    def lock(self, *, wait: bool) -> Iterator[None]:
+        with self._changing():
+            pass
+        with held(self, wait=wait):
+            yield
+
+    def current(self) -> tuple[bytes, str] | None:
+        """What the object holds and its version, if it is there."""
+        try:
+            return self._asked(lambda store: _whole(obstore.get(store, self._key)))
+        except FileNotFoundError:
+            return None
+
+    def put_if(self, data: bytes, version: str | None) -> str:
+        """Replace this version of the object, or make it where there is none; FileExistsError where that is not so."""
+        return self._put(data, "create" if version is None else {"e_tag": version})
 
 
-class _Stream(io.RawIOBase):
-    """An object as a file that can seek: each read is a request."""
+def _head(key: str, store: ObjectStore) -> ObjectMeta:
+    """A server says why it answers 400 (expired credentials, say) in a body, which an answer to HEAD has not."""
+    try:
+        return obstore.head(store, key)
+    except exceptions.BaseError as error:
+        if status_of(error) != 400:
+            raise
+        return obstore.get(store, key, options={"range": (0, 1)}).meta
 
-    def __init__(self, place: Remote) -> None:
-        self._place, self._at, self._size = place, 0, place.size()
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def readinto(self, into: WriteableBuffer) -> int:
-        view = memoryview(into).cast("B")
-        size = min(len(view), self._size - self._at)
-        found = self._place.read(self._at, size) if size > 0 else b""
-        view[: len(found)] = found
-        self._at += len(found)
-        return len(found)
+def _whole(found: GetResult) -> tuple[bytes, str]:
+    return found.bytes().to_bytes(), str(found.meta["e_tag"])
 
 
 def _version(tag: str | None) -> int:
@@ -237,8 +338,3 @@ def _matches(names: list[str], pattern: list[str]) -> bool:
     if pattern[0] == "**":
         return any(_matches(names[i:], pattern[1:]) for i in range(len(names) + 1))
     return bool(names) and fnmatch.fnmatchcase(names[0], pattern[0]) and _matches(names[1:], pattern[1:])
-
-
-@lru_cache(maxsize=1)
-def _pool(pid: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_REQUESTS, "gristmill-fetch")

@@ -55,6 +55,11 @@ def expired(error: Exception) -> bool:
     return any(code in str(error) for code in ("ExpiredToken", "TokenRefreshRequired"))
 
 
+def lacks_bucket(error: Exception) -> bool:
+    """Whether the server says that there is no such bucket."""
+    return any(code in str(error) for code in ("NoSuchBucket", "ContainerNotFound", "bucket does not exist"))
+
+
 def status_of(error: Exception) -> int | None:
     """The status that a server answered with, if it answered."""
     found = _STATUS.search(str(error))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 
 from gristmill.figures.store import StoreFigures
+from gristmill.places.door import address_of
 from gristmill.show.funnel import show_funnel, show_split
 from gristmill.show.terminal import line, table
 from gristmill.store.verify import Findings
@@ -30,7 +30,7 @@ def show_made(store: StoreFigures, took: str) -> None:
     line(f"\nWrote {store.tokens:,} tokens {took}.")
     if store.has_dropped:
         line(f"Look at what was dropped: gristmill dropped {shlex.quote(store.path)}")
-    line(f'Open it in Python: gristmill.open("{Path(store.path) / "train"}")')
+    line(f'Open it in Python: gristmill.open("{address_of(store.path) / "train"}")')
 
 
 def show_findings(path: str, found: Findings, took: str) -> None:

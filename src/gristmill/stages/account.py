@@ -14,12 +14,15 @@ import pyarrow.parquet as pq
 
 from gristmill.curate.dedup.near import Near
 from gristmill.curate.ledger import dropped_schema
+from gristmill.places.address import Address
 from gristmill.places.door import place_at
 from gristmill.stages.relation import Relation, batches_of
-from gristmill.stages.work import Facts, UnitJob
+from gristmill.stages.work import Facts
 
 DROPPED = "dropped.parquet"
 EVIDENCE = "duplicates.parquet"
+# The names of their markers.
+NUMBERS = {EVIDENCE: 0, DROPPED: 1}
 # What the tables of wide rules tell beside the document that stays.
 _OWN_COLUMNS = {Near.name: "kept_id, similarity"}
 _NO_COLUMNS = "CAST(NULL AS STRING) AS kept_id, CAST(NULL AS DOUBLE) AS similarity"
@@ -39,15 +42,21 @@ def named_duplicates(rules: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AccountJob(UnitJob):
+class AccountJob:
     """Writes a table of the account into the store; its rows pass by one batch at a time."""
 
     name: ClassVar[str]
-    root: Path
+    root: Address
+    folder: Address
     evidence: Relation | None
+    size: int = 0
 
     @property
-    def outputs(self) -> Sequence[Path]:
+    def marker(self) -> Address:
+        return self.folder / f"{NUMBERS[self.name]:08x}.json"
+
+    @property
+    def outputs(self) -> Sequence[Address]:
         return [self.root / self.name]
 
     @property

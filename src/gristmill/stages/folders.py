@@ -6,7 +6,6 @@ Every file of a step lies in the folder of this step, by the number of a unit or
 from __future__ import annotations
 
 import itertools
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -16,15 +15,13 @@ from pathlib import Path
 from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import fingerprint
 from gristmill.curate.dedup.index import INDEX, is_part
-from gristmill.places.door import place_at
+from gristmill.places.address import Address
+from gristmill.places.door import address_of, place_at
 from gristmill.places.folders import Claim, OwnFolder, remove
-from gristmill.places.local import is_temporary
+from gristmill.places.local import WORK, is_temporary
 from gristmill.recipe import Recipe
 from gristmill.store.folder import Making, StoreFolder
 
-# In the folder of a store while it is made: all work where no other folder is given, and always the markers of what is
-# written to the store itself, which must not outlive the files that they vouch for.
-WORK = ".work"
 # The folder that queries spill to.
 SPILL = "spill"
 STEPS = (
@@ -52,11 +49,12 @@ def is_work_of_store(name: str) -> bool:
 
 @dataclass(frozen=True)
 class WorkFolder(OwnFolder):
-    """A folder that is kept for work, whosever it is: never finished, so that its claim stays."""
+    """A folder for work alone, never finished, so that its claim stays; what is not to last is cleared in the end."""
 
     making = "work folder"
 
     root: Path
+    lasting: bool = True
 
     @property
     def about(self) -> dict[str, object]:
@@ -67,6 +65,14 @@ class WorkFolder(OwnFolder):
 
     def resumes(self, name: str, files: set[str]) -> bool:
         return True
+
+    @contextmanager
+    def held(self, overwrite: bool) -> Iterator[Claim]:
+        with super().held(overwrite) as made:
+            yield made
+            if not self.lasting:
+                remove(self.root, is_work)
+                self.end(made)
 
 
 @dataclass(frozen=True)
@@ -117,14 +123,14 @@ class RunFolders:
     @staticmethod
     def of(recipe: Recipe, work: str | None, save_index: str | None) -> RunFolders:
         """Those of a recipe and of the options beside it."""
-        root, kept = Path(recipe.out), Path(work) if work else None
-        saved = Path(save_index) if save_index else None
-        _refuse_nested({"out": root, "work": kept, "save_index": saved})
-        others: list[OwnFolder] = [WorkFolder(kept)] if kept else []
+        root, place = address_of(recipe.out), Path(work or place_at(recipe.out).workshop())
+        apart, saved = place if work or place != root / WORK else None, Path(save_index) if save_index else None
+        _refuse_nested({"out": root, "work": apart, "save_index": saved})
+        others: list[OwnFolder] = [WorkFolder(apart, lasting=work is not None)] if apart else []
         if saved:
-            places = [os.path.realpath(place) for place in (root, kept or root / WORK)]
+            places = [place_at(folder).real() for folder in (root, place)]
             others.append(IndexFolder(saved, fingerprint([*places, recipe.content])))
-        return RunFolders(StoreFolder(root, "prepare", is_work_of_store), others, kept or root / WORK)
+        return RunFolders(StoreFolder(root, "prepare", is_work_of_store), others, place)
 
     def look(self, overwrite: bool) -> None:
         """Refuse, before anything is read or written."""
@@ -143,9 +149,9 @@ class RunFolders:
             yield making
 
 
-def _refuse_nested(folders: Mapping[str, Path | None]) -> None:
+def _refuse_nested(folders: Mapping[str, Address | None]) -> None:
     """Each kind of folder has its own names, and none for the others."""
-    places = {option: folder.resolve() for option, folder in folders.items() if folder}
+    places = {option: Path(place_at(folder).real()) for option, folder in folders.items() if folder}
     for (option, folder), (other, outer) in itertools.permutations(places.items(), 2):
         if outer in (folder, *folder.parents):
             raise ConfigError(

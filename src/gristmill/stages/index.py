@@ -48,7 +48,7 @@ class TakeOverJob(_PartJob):
 
     def __call__(self) -> Facts:
         for target in self.outputs:
-            place_at(target).copy(str(Path(self.near.index or "") / target.name))
+            place_at(target).copy(place_at(Path(self.near.index or "") / target.name))
         return {}
 
 

@@ -17,12 +17,12 @@ from gristmill.curate.dedup.lines import Lines
 from gristmill.curate.dedup.near import Near
 from gristmill.engine.base import Engine
 from gristmill.places.door import place_at
+from gristmill.places.local import WORK
 from gristmill.recipe import Recipe, SourceOptions
 from gristmill.sources.units import Unit
 from gristmill.stages.account import DroppedJob, EvidenceJob, named_duplicates
 from gristmill.stages.curate import CurateJob, inputs_fingerprint
 from gristmill.stages.evaluations import Evaluations, curation_of
-from gristmill.stages.folders import WORK
 from gristmill.stages.funnel import FUNNEL, Tally
 from gristmill.stages.index import save_index
 from gristmill.stages.layout import COUNTS, SHUFFLED, UNITS, Share, SplitCounts, mixed, shares
@@ -60,7 +60,8 @@ class UnitRows:
 
     def moved(self, job: Job, done: Done) -> UnitRows:
         """The unit after a pass that wrote its rows anew."""
-        rows, gone = job.marker.with_suffix(".parquet"), job.marker.with_suffix(".dropped.parquet")
+        marker = Path(job.marker)
+        rows, gone = marker.with_suffix(".parquet"), marker.with_suffix(".dropped.parquet")
         return replace(self, rows=rows, fingerprint=done.fingerprint, dropped=(*self.dropped, gone))
 
 
@@ -219,7 +220,7 @@ class Pipeline:
         done = self.work.complete([
             EvidenceJob(root=root, evidence=evidence, folder=folder),
             DroppedJob(root=root, evidence=evidence, units=units, upstream=self._documents().fingerprint,
-                       texts=keep_texts, number=1, folder=folder),
+                       texts=keep_texts, folder=folder),
         ], "writing the account")  # fmt: skip
         for result in done:
             making.sums.update(result.facts["sums"])

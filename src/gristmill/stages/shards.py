@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from gristmill.core.arrays import Ints, Mask
 from gristmill.core.texts import runs
+from gristmill.places.address import Address
 from gristmill.stages.relation import Relation
 from gristmill.stages.tokens import field_name
 from gristmill.stages.work import Facts, UnitJob
@@ -117,7 +118,7 @@ class ShardJob:
     `name` is that of its tokens, relative to the manifest.
     """
 
-    root: Path
+    root: Address
     name: str
     split: str
     number: int
@@ -128,15 +129,15 @@ class ShardJob:
     eos: int
     compression: str
     tokens: Path
-    folder: Path
+    folder: Address
     size: int = 1
 
     @property
-    def marker(self) -> Path:
+    def marker(self) -> Address:
         return self.folder / f"{self.split}-{self.number:05d}.json"
 
     @property
-    def outputs(self) -> list[Path]:
+    def outputs(self) -> list[Address]:
         return [self.root / self.name]
 
     @property

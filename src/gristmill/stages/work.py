@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -18,19 +19,22 @@ from typing import Any, ClassVar, Protocol
 from gristmill.core.hashing import fingerprint
 from gristmill.core.progress import BYTES, Progress
 from gristmill.engine.base import Engine
+from gristmill.places.address import Address
 from gristmill.places.door import place_at
 from gristmill.stages.relation import Footer, Relation, footer
 
 Facts = dict[str, Any]
+# How many jobs are looked at side by side, whether they are done.
+_LOOKS = 16
 
 
 class Job(Protocol):
     """One unit of work: called in a worker, it writes its files and returns its figures."""
 
     @property
-    def marker(self) -> Path: ...
+    def marker(self) -> Address: ...
     @property
-    def outputs(self) -> Sequence[Path]:
+    def outputs(self) -> Sequence[Address]:
         """The files it leaves: one that is gone means that the job is not done."""
 
     @property
@@ -78,7 +82,7 @@ class Done:
     fingerprint: str
 
 
-def relation_of(jobs: Sequence[Job], done: Sequence[Done]) -> Relation:
+def relation_of(jobs: Sequence[UnitJob], done: Sequence[Done]) -> Relation:
     """What jobs wrote, the first file of each; they count their rows as they like."""
     rows = sum(result.facts.get("rows", 0) for result in done)
     return Relation(tuple(job.outputs[0] for job in jobs), fingerprint([result.fingerprint for result in done]), rows)
@@ -109,7 +113,8 @@ class Workshop:
 
     def complete(self, jobs: Sequence[Job], what: str, unit: str = BYTES) -> list[Done]:
         """Do the jobs that are not done yet, which alone count as work; the results of all, in order."""
-        found = [finished(job) for job in jobs]
+        with ThreadPoolExecutor(_LOOKS) as looking:  # a look may cost a request
+            found = list(looking.map(finished, jobs))
         left = [job for job, done in zip(jobs, found, strict=True) if done is None]
         self.progress.start(what, sum(job.size for job in left), unit)
         fresh = self._fresh(left)
@@ -162,32 +167,31 @@ class Workshop:
 def finished(job: Job) -> Done | None:
     """A job's result, if all of its files are there."""
     done = _read_marker(job.marker, fingerprint(job.depends))
-    return done if done and all(file.exists() for file in job.outputs) else None
+    return done if done and all(place_at(file).is_file() for file in job.outputs) else None
 
 
 def perform(job: Job) -> Done:
     """Do a job and say so. What a marker of other things says ends here: its files are about to be replaced."""
-    job.marker.unlink(missing_ok=True)
+    place_at(job.marker).remove()
     return _mark(job.marker, Done(job(), fingerprint(job.depends)))
 
 
 def forget(jobs: Sequence[Job]) -> None:
     """Remove what jobs have made, after the markers that vouch for it."""
     for job in jobs:
-        job.marker.unlink(missing_ok=True)
-        for file in job.outputs:
-            file.unlink(missing_ok=True)
+        for file in (job.marker, *job.outputs):
+            place_at(file).remove()
 
 
-def _mark(marker: Path, done: Done) -> Done:
+def _mark(marker: Address, done: Done) -> Done:
     place_at(marker).write(json.dumps({"fingerprint": done.fingerprint, "facts": done.facts}) + "\n")
     return done
 
 
-def _read_marker(marker: Path, expected: str) -> Done | None:
+def _read_marker(marker: Address, expected: str) -> Done | None:
     """A finished job, or None where there is none or it stood on other things."""
     try:
-        values = json.loads(marker.read_bytes())
+        values = json.loads(place_at(marker).read())
     except (FileNotFoundError, ValueError):
         return None
     return Done(values["facts"], expected) if values["fingerprint"] == expected else None

@@ -10,32 +10,32 @@ from pathlib import Path
 
 from gristmill.core.arguments import as_flag
 from gristmill.core.errors import ConfigError, StoreError
-from gristmill.places.door import as_addresses, as_path, place_at
+from gristmill.places.address import Address
+from gristmill.places.door import absolute, as_address, as_addresses, as_target, place_at
 from gristmill.store.folder import StoreFolder
 from gristmill.store.manifest import FUNNEL_COUNTS, SPLITS, FunnelRow, Manifest, ShardEntry, find_store, load_manifest
 from gristmill.store.opening import TOKENIZER, PathLike
 
 
-def link(source: PathLike, target: Path) -> None:
-    """Let `target` be the same bytes as `source`, never a copy of them."""
+def link(source: PathLike, target: Address) -> bool:
+    """Let `target` be the same bytes as `source`; whether that took no copy of them."""
     real = place_at(source).real()
     if os.path.join(place_at(target.parent).real(), target.name) == real:
         raise ConfigError(f"{target} would be a link to itself: choose another folder.")
     try:
-        place_at(target).link(real)
+        return place_at(target).link(place_at(real))
     except FileNotFoundError as error:
         raise StoreError(f"{real} is missing: bring it back or make the store again.") from error
 
 
-def store_splits(path: PathLike) -> tuple[Path, tuple[str, ...]]:
+def store_splits(path: PathLike) -> tuple[Address, tuple[str, ...]]:
     """The root of a store and the splits that `path` means: both for the root itself, else the one."""
-    whole = Path(os.path.abspath(as_path("path", path)))
-    if found := find_store(whole):
+    if found := find_store(absolute(as_address("path", path))):
         return found
     raise ConfigError(f"{path} is no store made by Gristmill: give its folder; foreign files are imported first.")
 
 
-def refuse_inside(root: Path, folder: Path) -> None:
+def refuse_inside(root: Address, folder: Address) -> None:
     """Keep what is written to `folder` out of the store that is read."""
     real = Path(place_at(folder).real())
     if Path(place_at(root).real()) in (real, *real.parents):
@@ -46,7 +46,7 @@ def refuse_inside(root: Path, folder: Path) -> None:
 class _Joined:
     """One of the stores that are joined."""
 
-    root: Path
+    root: Address
     splits: tuple[str, ...]
     manifest: Manifest
 
@@ -59,7 +59,7 @@ class _Joined:
 
 def join(paths: Sequence[PathLike], out: PathLike, *, overwrite: bool = False) -> Manifest:
     """A store whose manifest points at the shards of several: no token is copied, so the shards must stay in place."""
-    root, overwrite = as_path("out", out), as_flag("overwrite", overwrite)
+    root, overwrite = as_target("out", out), as_flag("overwrite", overwrite)
     roots = [store_splits(path) for path in as_addresses("paths", paths, "a store or a list of stores")]
     parts = [_Joined(*each, load_manifest(each[0])) for each in roots]
     if not parts:
@@ -67,6 +67,11 @@ def join(paths: Sequence[PathLike], out: PathLike, *, overwrite: bool = False) -
     for part in parts:
         _check_alike(parts[0], part)
         refuse_inside(part.root, root)
+        if type(place_at(part.root)) is not type(place_at(root)):
+            raise ConfigError(
+                f"{root} would point at shards in {part.root}, which is not reached from there: join stores where they "
+                "lie, all on this machine or all in object storage."
+            )
     manifest = _joined(parts, Path(place_at(root).real()))
     with StoreFolder(root, "join").filling(overwrite) as making:
         kept = [part.root / TOKENIZER for part in parts if place_at(part.root / TOKENIZER).exists()]

@@ -15,7 +15,7 @@ import numpy as np
 from gristmill.core.arguments import as_choice, as_flag, as_whole
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.core.progress import Shown, shown
-from gristmill.places.door import as_path, place_at
+from gristmill.places.door import as_address, as_target, place_at
 from gristmill.store.exchange import refuse_inside, store_splits
 from gristmill.store.export_job import ExportFormat, ExportJob, copy_tokens
 from gristmill.store.format import DOCS_SUFFIX, SUM_BLOCK, block_sums
@@ -68,8 +68,8 @@ def export_store(
     if seq_len and not FORMATS[to].has_samples:
         named = " and ".join(name for name, format in FORMATS.items() if format.has_samples)
         raise ConfigError(f"{to} has no samples: seq_len= is for {named}.", arguments="seq_len")
-    root, wanted = store_splits(as_path("path", path, "the folder of a store"))
-    folder = as_path("out", out)
+    root, wanted = store_splits(as_address("path", path, "the folder of a store"))
+    folder = as_target("out", out)
     refuse_inside(root, folder)
     stores = {split: open_split(root, split) for split in wanted}
     filled = {split: store for split, store in stores.items() if store.num_shards}

@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from gristmill.core.errors import ConfigError, StoreError
+from gristmill.places.address import Address
 from gristmill.places.door import place_at
-from gristmill.places.folders import Claim, IsOurs, OwnFolder, is_lock, remove
+from gristmill.places.folders import Claim, IsOurs, OwnFolder, remove
 from gristmill.places.local import is_temporary
 from gristmill.store.format import is_own_shard, shard_files
 from gristmill.store.index import is_pack_index
@@ -38,7 +38,7 @@ class StoreFolder(OwnFolder):
     making = "store"
     last = MANIFEST
 
-    root: Path
+    root: Address
     command: str
     is_work: IsOurs = _nothing
 
@@ -68,7 +68,7 @@ class StoreFolder(OwnFolder):
         if is_temporary(path.name) and folder in ("", *SPLITS):
             return True
         if _PACK_INDEX.fullmatch(name):
-            return files is not None and (is_lock(path) if name.endswith(".lock") else is_pack_index(path))
+            return files is not None and (place_at(path).is_lock() if name.endswith(".lock") else is_pack_index(path))
         return files is not None and (name in STORE_FILES or name in files or self.is_work(name))
 
     def resumes(self, name: str, files: set[str]) -> bool:
@@ -105,7 +105,7 @@ class Making:
         files_of = self.folder.files_of  # a compressed shard has the side files of a plain one
         listed = files_of(self.claim.names) - files_of(_own_shards(manifest))
         root = self.folder.root
-        remove(root, lambda name: name in listed or name.rstrip("/") in SPLITS or is_temporary(Path(name).name))
+        remove(root, lambda name: name in listed or name.rstrip("/") in SPLITS or is_temporary(name.rpartition("/")[2]))
         for split in SPLITS:
             place_at(root / split).make_folder()
         manifest.save(root, self.sums)

@@ -6,7 +6,6 @@ Where only a token marks documents, they are scanned for EOS, and kept as such a
 from __future__ import annotations
 
 import bisect
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import xxhash
 
 from gristmill.core.arrays import Bytes, Ints
 from gristmill.core.errors import ConfigError, StoreError
+from gristmill.places.address import Address
 from gristmill.places.door import place_at
 from gristmill.store.files import readable
 from gristmill.store.format import IDX_CODES, IDX_HEADER, IdxHeader, read_idx_header, write_idx
@@ -115,7 +115,7 @@ def scanned_lengths(tokens: npt.NDArray[Any], eos: int, comes_first: bool) -> In
     return np.diff(edges)
 
 
-def write_scanned_idx(store: Store, shard: int, path: Path) -> None:
+def write_scanned_idx(store: Store, shard: int, path: Address) -> None:
     """Scan one shard and write the `.idx` of its documents."""
     if store.eos is None:
         raise ConfigError(f"{store.facts.path} has no document boundaries and no eos= to find them by.")

@@ -23,7 +23,7 @@ from gristmill.core.progress import Progress, Shown, shown
 from gristmill.core.texts import runs
 from gristmill.core.version import version
 from gristmill.places.address import Address
-from gristmill.places.door import address_of, as_addresses, as_path, place_at
+from gristmill.places.door import address_of, as_addresses, as_target, place_at
 from gristmill.store.exchange import link
 from gristmill.store.files import sampled_checksum
 from gristmill.store.folder import StoreFolder
@@ -90,7 +90,7 @@ def import_store(
     overwrite = as_flag("overwrite", overwrite)
     if not 0 <= eos < vocab_size:
         raise ConfigError(f"EOS {eos} is outside the vocabulary of {vocab_size:,}.")
-    root, named = as_path("out", out), dict(tokenizer or {"name": "unknown", "fingerprint": ""})
+    root, named = as_target("out", out), dict(tokenizer or {"name": "unknown", "fingerprint": ""})
     inputs = _opened(paths, split, dtype, eos)
     _refuse_own_files(root, inputs)
     job = _Import(root, eos, vocab_size)
@@ -150,7 +150,7 @@ def _opened(paths: Paths | Mapping[str, Paths], given: str, dtype: str | None, e
     return inputs
 
 
-def _refuse_own_files(root: Path, inputs: dict[str, list[Input]]) -> None:
+def _refuse_own_files(root: Address, inputs: dict[str, list[Input]]) -> None:
     """Starting the new store would remove them."""
     for path, _ in itertools.chain.from_iterable(_files(part) for part in inputs.values()):
         if place_at(root).real() in map(str, Path(place_at(path).real()).parents):
@@ -166,7 +166,7 @@ def _fingerprints(inputs: dict[str, list[Input]]) -> dict[str, list[list[str]]]:
 class _Import:
     """One import: what every file is brought to, and the counts of what that took."""
 
-    root: Path
+    root: Address
     eos: int
     vocab_size: int
     report: ImportReport = field(default_factory=ImportReport)
@@ -193,7 +193,6 @@ class _Import:
         if not right or file.comes_first or not file.has_eos.all():
             return self._copy(name, iter([file]))
         self._count(file)
-        self.report.linked.append(name)
         return self._link(file, name)
 
     def _copy(self, name: str, pieces: Iterator[ForeignFile]) -> ShardEntry | None:
@@ -223,7 +222,8 @@ class _Import:
         theirs, ours = file.path.with_suffix(".idx"), target.with_suffix(".idx")
         if place_at(theirs).exists() and np.array_equal(place_at(theirs).view(), place_at(ours).view()):
             link(theirs, ours)
-        link(file.path, target)
+        shared = link(file.path, target)  # from place to place it takes a copy
+        (self.report.linked if shared else self.report.copied).append(name)
         return entry
 
     def _documents(self, file: ForeignFile) -> Iterator[Part]:

@@ -6,9 +6,9 @@ import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import IO
 
+from gristmill.places.address import Address
 from gristmill.places.door import place_at
 from gristmill.places.folders import Claim, OwnFolder
 from gristmill.places.local import is_temporary
@@ -26,7 +26,7 @@ class ExportFolder(OwnFolder):
     making = "export"
     last = EXPORTED
 
-    root: Path
+    root: Address
     what: Mapping[str, object]
 
     @property
@@ -46,14 +46,14 @@ class ExportFolder(OwnFolder):
     def is_own(self, name: str, files: set[str] | None) -> bool:
         if name.endswith("/"):
             return any(file.startswith(name) for file in files or ())
-        return name in (files or ()) or is_temporary(Path(name).name)
+        return name in (files or ()) or is_temporary(name.rpartition("/")[2])
 
 
 @dataclass
 class Outbox:
     """A folder that is filled with the export `about`, and how each of its files came to be."""
 
-    folder: Path
+    folder: Address
     about: Mapping[str, object]
     linked: list[str] = field(default_factory=list)
     copied: list[str] = field(default_factory=list)
@@ -71,10 +71,10 @@ class Outbox:
             folder.end(self._claim)
 
     def link(self, source: PathLike, name: str) -> None:
-        """Add a file that shares its bytes with `source`."""
+        """Add a file that shares its bytes with `source`, or a copy where that cannot be."""
         self._claim.add([name])
-        link(source, self.folder / name)
-        self.linked.append(name)
+        shared = link(source, self.folder / name)
+        (self.linked if shared else self.copied).append(name)
 
     @contextlib.contextmanager
     def write(self, name: str) -> Iterator[IO[bytes]]:

@@ -9,7 +9,6 @@ import io
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ import xxhash
 
 from gristmill.core.arrays import Ints
 from gristmill.core.hashing import hash_ids
+from gristmill.places.address import Address
 from gristmill.places.door import place_at
 from gristmill.places.local import disk_errors
 from gristmill.store.blocks import BLOCK, BLOCKS_SUFFIX, Sums, write_blocks
@@ -62,7 +62,7 @@ def shard_name(split: str, number: int, compression: str) -> str:
 
 
 def write_shard(
-    root: Path, name: str, dtype: str, parts: Iterable[tuple[npt.NDArray[Any], Ints, pa.Table]]
+    root: Address, name: str, dtype: str, parts: Iterable[tuple[npt.NDArray[Any], Ints, pa.Table]]
 ) -> tuple[ShardEntry, Listing]:
     """A shard of all `parts`: tokens end to end, lengths and rows of documents each; and its part of `sums.json`."""
     writer = _Shard(root, name, check_dtype(dtype))
@@ -77,7 +77,7 @@ def write_shard(
 class _Shard:
     """One shard being written under a temporary name; `finish` returns what the manifest must say of it."""
 
-    def __init__(self, root: Path, name: str, dtype: np.dtype[Any]) -> None:
+    def __init__(self, root: Address, name: str, dtype: np.dtype[Any]) -> None:
         self._root, self._name, self._dtype = root, name, dtype
         self._path = root / name
         self._attempt = place_at(self._path).attempt(buffering=4 << 20)
@@ -161,7 +161,9 @@ def token_sums(tokens: npt.NDArray[Any]) -> TokenSums:
     return TokenSums(tokens.nbytes, block_sums(tokens), block_sums(tokens, BLOCK))
 
 
-def write_side_files(root: Path, name: str, lengths: Ints, table: pa.Table, sums: TokenSums, dtype: str) -> ShardEntry:
+def write_side_files(
+    root: Address, name: str, lengths: Ints, table: pa.Table, sums: TokenSums, dtype: str
+) -> ShardEntry:
     """`.idx`, `.sum`, `.docs.parquet`, `.ids` and `.blocks` of a shard; returns what the manifest says of it."""
     import pyarrow.parquet as pq
 

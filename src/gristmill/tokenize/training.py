@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gristmill.core.errors import ConfigError, SourceError
+from gristmill.places.address import Address
 from gristmill.places.door import place_at
 from gristmill.tokenize.definition import ENDOFTEXT
 from gristmill.tokenize.tokenizer import load_tokenizer
@@ -40,7 +40,7 @@ class TrainingReport:
 
 
 def train_tokenizer(
-    texts: Iterable[str], out: Path, *, vocab_size: int = 32_000, limit_bytes: int = 1 << 30, overwrite: bool = False
+    texts: Iterable[str], out: Address, *, vocab_size: int = 32_000, limit_bytes: int = 1 << 30, overwrite: bool = False
 ) -> TrainingReport:
     """Train byte-level BPE on `texts` and write it to `out`, which `load_tokenizer` opens.
 

@@ -21,6 +21,7 @@ from unicodedata import unidata_version
 from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import fingerprint
 from gristmill.curate.dedup.near import Near
+from gristmill.places.door import as_path
 from gristmill.store.files import sampled_checksum
 
 VERSION = 2
@@ -54,7 +55,7 @@ def open_index(options: Near) -> NearIndex:
     """The index that the options name, an empty one if none; ConfigError where it was made with other options."""
     if options.index is None:
         return NearIndex()
-    folder = Path(options.index)
+    folder = as_path("index", options.index)
     described = _described(folder)
     for name, value in _made_with(options).items():
         if described.get(name) != value:
