@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
+import os
 import shutil
 import tempfile
 import weakref
@@ -34,7 +35,8 @@ from gristmill.core.values import fits
 from gristmill.loader.state import State
 from gristmill.order.options import PlanOptions, check_positive
 from gristmill.order.plan import Plan
-from gristmill.places.door import as_path, place_at
+from gristmill.places.address import Address
+from gristmill.places.door import address_of, as_address, place_at
 from gristmill.store.format import dtype_for
 from gristmill.store.manifest import MANIFEST, SPLITS, read_manifest
 from gristmill.store.opening import open_store
@@ -103,7 +105,7 @@ class GPTDataLoader:
     def __init__(self, config: object, tokenizer: object, dataset_dir: PathLike | None = None) -> None:
         self.config = GPTDataConfig.read(config)
         self.tokenizer = _named_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
-        self._dataset_dir = None if dataset_dir is None else as_path("dataset_dir", dataset_dir).expanduser()
+        self._dataset_dir = None if dataset_dir is None else _folder(dataset_dir)
         self._loaders: dict[str, TorchLoader] = {}
         self._batches: dict[str, Iterator[Tensors]] = {}
         self._discard: Callable[[], object] | None = None
@@ -116,7 +118,7 @@ class GPTDataLoader:
         splits = ", ".join(f"{split} {loader.plan!r}" for split, loader in self._loaders.items())
         return f"GPTDataLoader({splits or 'no data yet'})"
 
-    def _check_tokenizer(self, folder: Path) -> None:
+    def _check_tokenizer(self, folder: Address) -> None:
         """Refuse a store that another tokenizer has made, where both are known."""
         if not isinstance(self.tokenizer, OwnTokenizer):
             return
@@ -191,14 +193,18 @@ class GPTDataLoader:
             loader.load_state_dict(state[split])
 
 
-def _open_split(folder: Path, split: str) -> Store | None:
+def _folder(given: PathLike) -> Address:
+    return address_of(os.path.expanduser(as_address("dataset_dir", given)))
+
+
+def _open_split(folder: Address, split: str) -> Store | None:
     """A split of a store or of raw shards, or nanoGPT's file of that name; None where it has no tokens."""
     has_splits = place_at(folder / MANIFEST).exists() or place_at(folder / METADATA).exists()
     store = open_store(folder / (split if has_splits else f"{split}.bin"))
     return store if store.num_tokens else None
 
 
-def _made_by(folder: Path) -> tuple[object, object]:
+def _made_by(folder: Address) -> tuple[object, object]:
     """(name, fingerprint) of the tokenizer of a store or of raw shards; a name of None where the folder has none."""
     if place_at(folder / MANIFEST).exists():
         made_by = read_manifest(folder)["tokenizer"]

@@ -52,7 +52,8 @@ class Remote(Place):
     def __init__(self, path: str) -> None:
         self.path = path
         scheme, _, rest = path.partition("://")
-        parts = rest.split("/")
+        # A store that joins others names them as seen from itself.
+        parts = (posixpath.normpath(rest) if "/../" in rest else rest).split("/")
         first = 2 if scheme == "az" else 1  # account and container, where others have a bucket
         self._root, self._key = f"{scheme}://{'/'.join(parts[:first])}", "/".join(parts[first:])
 
