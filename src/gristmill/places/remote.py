@@ -111,11 +111,11 @@ class Remote(Place):
         if not self._lists:
             return []
         found = self._asked(lambda store: obstore.list_with_delimiter(store, self._key))
-        folders = [(posixpath.basename(prefix), True) for prefix in found["common_prefixes"]]
-        objects = [
-            entry["path"] for entry in found["objects"] if entry["path"] != self._key
-        ]  # some servers name it too
-        return sorted([*folders, *((posixpath.basename(path), False) for path in objects)])
+        # Some servers keep the folders of objects that are gone.
+        kept = (prefix for prefix in found["common_prefixes"] if Remote(f"{self._root}/{prefix}").is_folder())
+        folders = [(posixpath.basename(prefix), True) for prefix in kept]
+        objects = filter(self._is_object, found["objects"])
+        return sorted([*folders, *((posixpath.basename(entry["path"]), False) for entry in objects)])
 
     def walk(self, *, links: bool) -> Iterator[tuple[str, list[str]]]:
         below: dict[str, list[str]] = {}
@@ -141,10 +141,14 @@ class Remote(Place):
         last, prefix = None, f"{self._key}/" if self._key else None
         while True:
             page = self._asked(partial(_page, prefix, last))
-            yield from page
+            yield from filter(self._is_object, page)
             if len(page) < _PAGE:
                 return
             last = page[-1]["path"]
+
+    def _is_object(self, entry: ObjectMeta) -> bool:
+        """Not the empty mark of a folder, which some tools leave and listings name without its slash."""
+        return entry["path"] != self._key and (entry["size"] > 0 or Remote(f"{self._root}/{entry['path']}").is_file())
 
     # Reading.
 
