@@ -6,13 +6,13 @@ Properties come from Python's own `unicodedata`, so their version is that of the
 from __future__ import annotations
 
 import unicodedata
-from functools import cache
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from gristmill.core.arrays import Ints
+from gristmill.core.kept_tables import kept_table
 
 CleanTable = npt.NDArray[np.uint16]
 Form = Literal["NFC", "NFKC"]
@@ -36,9 +36,9 @@ _KEPT_CONTROLS = {_TAB, _LINE_FEED, *LINE_ENDS}
 _NORMAL_END = 0x30000
 
 
-@cache
+@kept_table
 def make_table(form: Form | None, control: bool, line_ends: bool, whitespace: bool) -> CleanTable:
-    """The table for these steps, made once a process (0.1 s): what is not asked for has no bit in it."""
+    """The table for these steps, made once a machine: what is not asked for has no bit in it."""
     table = _normal_form(form) if form else np.zeros(0x110000, np.uint16)
     if control:
         table[_controls()] |= np.uint16(REMOVED)
@@ -49,11 +49,10 @@ def make_table(form: Form | None, control: bool, line_ends: bool, whitespace: bo
         # The tab and Unicode's space separators: the blank, the no-break, the ideographic and 14 more.
         separators = [code for code in range(0x10000) if unicodedata.category(chr(code)) == "Zs"]
         table[[_TAB, *separators]] |= np.uint16(BLANK)
-    table.flags.writeable = False
     return table
 
 
-@cache
+@kept_table
 def make_pairs() -> Ints:
     """The pairs of characters that compose, sorted: first << 32 | second. Hangul's 11,172 are left to its formula."""
     pairs = [pair for code in range(_NORMAL_END) if (pair := _pair(chr(code)))]

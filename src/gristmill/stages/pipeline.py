@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,7 +30,7 @@ from gristmill.stages.near import NearSearch, SignJob
 from gristmill.stages.relation import UNITS_A_SOURCE, Drops, Relation, batches_of, dropped_table
 from gristmill.stages.shards import PlanJob, ShardJob
 from gristmill.stages.split import Held, SplitJob, ValSplit, stands
-from gristmill.stages.tokens import Encoding, TokensJob, encoded_schema
+from gristmill.stages.tokens import Encoding, TokensJob, encoded_schema, pickled
 from gristmill.stages.work import Done, Job, Query, Workshop, relation_of
 from gristmill.store.folder import Making
 from gristmill.store.manifest import SPLITS, FunnelRow, ShardEntry
@@ -185,7 +184,7 @@ class Pipeline:
     def tokenize(self, tokenizer: Tokenizer) -> None:
         """Token ids of what is left."""
         recipe = self.recipe
-        encoding = Encoding(pickle.dumps(tokenizer), tokenizer.fingerprint, recipe.store.val_fraction, recipe.seed,
+        encoding = Encoding(pickled(tokenizer), tokenizer.fingerprint, recipe.store.val_fraction, recipe.seed,
                             (*self.curation.steps, Lines.name))  # fmt: skip
         jobs = [TokensJob(dropped=unit.dropped, drops=tuple(self.drops), fields=recipe.fields, encoding=encoding,
                           **unit.place(self.folder / "tokens")) for unit in self.units]  # fmt: skip
@@ -250,7 +249,7 @@ class Pipeline:
         divided = layout
         if held.fraction and not stands(tokens["train"], tokens["val"], held):
             job = SplitJob(layout=layout, tokens=self.folder / "tokens", held=held, fields=len(self.recipe.fields),
-                           tokenizer=pickle.dumps(tokenizer), tokenizer_fingerprint=tokenizer.fingerprint,
+                           tokenizer=pickled(tokenizer), tokenizer_fingerprint=tokenizer.fingerprint,
                            folder=self.folder / "split")  # fmt: skip
             (done,) = self.work.complete([job], "taking val from few documents")
             self.split, divided = ValSplit.of(done.facts), relation_of([job], [done])

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import derive_key
+from gristmill.core.kept_tables import kept_table
 from gristmill.core.options import check_fields
 from gristmill.core.values import Seed, Within
 from gristmill.curate.characters import UNSPACED, ranges
@@ -139,14 +140,21 @@ def unit_table() -> npt.NDArray[np.uint32]:
     """By code point: 0 for a separator, else twice the lower-cased code point, plus 1 in a script without spaces.
 
     Letters, marks and numbers of any script make words; all else separates. 2^21 entries, so that no sequence of four
-    bytes leads outside; pages never read take no memory. Made in 0.1 s, once a process, by Python's Unicode version.
+    bytes leads outside; pages never read take no memory. By Python's Unicode version.
     """
     table = np.zeros(1 << 21, np.uint32)
+    table[:_LETTERS_END] = _units()
+    table.setflags(write=False)
+    return table
+
+
+@kept_table
+def _units() -> npt.NDArray[np.uint32]:
+    table = np.zeros(_LETTERS_END, np.uint32)
     for code in range(_LETTERS_END):
         character = chr(code)
         if unicodedata.category(character)[0] in "LMN":
             table[code] = 2 * ord(character.lower()[0])
     for begin, end in ranges(_ALONE):
         table[begin:end] |= (table[begin:end] > 0).astype(np.uint32)
-    table.setflags(write=False)
     return table
