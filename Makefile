@@ -36,6 +36,7 @@ bench: $(VENV)/.tested
 	$(BIN)/python benchmarks/torch_loaders.py
 	$(BIN)/python benchmarks/cold.py
 	$(BIN)/python benchmarks/arrow.py
+	$(BIN)/python benchmarks/remote.py
 	PYTHON=$(PYTHON) bash benchmarks/setup_datatrove.sh
 	$(BIN)/python benchmarks/curate.py
 

@@ -35,19 +35,14 @@ class LitData(ConvertedContender):
             batch_size=BATCH_SIZE,
             num_workers=setting.workers,
             drop_last=True,
-            collate_fn=_stack,
+            collate_fn=stack,
             persistent_workers=setting.workers > 0,
         )
 
     @classmethod
     def write(cls, corpus: Corpus, directory: Path) -> None:
         """Whole windows in each chunk, so that its blocks are the windows of the corpus."""
-        chunk_tokens = WINDOWS_PER_CHUNK * SEQ_LEN
-        cache = Cache(str(directory), chunk_size=chunk_tokens, item_loader=TokensLoader(block_size=SEQ_LEN))
-        for i, row in enumerate(corpus.windows()):
-            cache[i] = torch.from_numpy(np.array(row))
-        cache.done()
-        cache.merge()
+        write_chunks(corpus, directory, WINDOWS_PER_CHUNK)
 
     def epoch(self) -> Iterator[torch.Tensor]:
         """One pass of the loader."""
@@ -62,7 +57,18 @@ class LitData(ConvertedContender):
         self.loader.load_state_dict(state)
 
 
-def _stack(rows: list[torch.Tensor]) -> torch.Tensor:
+def write_chunks(corpus: Corpus, directory: Path, windows_per_chunk: int) -> None:
+    """The windows of the corpus in chunks of so many."""
+    chunk_tokens = windows_per_chunk * SEQ_LEN
+    cache = Cache(str(directory), chunk_size=chunk_tokens, item_loader=TokensLoader(block_size=SEQ_LEN))
+    for i, row in enumerate(corpus.windows()):
+        cache[i] = torch.from_numpy(np.array(row))
+    cache.done()
+    cache.merge()
+
+
+def stack(rows: list[torch.Tensor]) -> torch.Tensor:
+    """Rows as one int64 tensor."""
     return torch.stack(rows).to(torch.int64)
 
 

@@ -25,7 +25,7 @@ class Mosaic(ConvertedContender):
         self.loader = StreamingDataLoader(
             dataset,
             batch_size=BATCH_SIZE,
-            collate_fn=_stack,
+            collate_fn=stack,
             num_workers=setting.workers,
             drop_last=True,
             persistent_workers=setting.workers > 0,
@@ -52,7 +52,8 @@ class Mosaic(ConvertedContender):
         self.loader.load_state_dict(state)
 
 
-def _stack(samples: list[dict[str, np.ndarray]]) -> torch.Tensor:
+def stack(samples: list[dict[str, np.ndarray]]) -> torch.Tensor:
+    """Rows as one int64 tensor."""
     rows = np.stack([sample["tokens"] for sample in samples])
     return torch.from_numpy(rows.astype(np.int64))
 

@@ -114,5 +114,6 @@ def _command(entry: Entry) -> list[str]:
 
 
 def _environment(entry: Entry) -> dict[str, str]:
-    paths = [str(BENCHMARKS)] + [str(BENCHMARKS / "stubs")] * entry.stubs
+    own = [] if entry.peer else os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    paths = [str(BENCHMARKS)] + [str(BENCHMARKS / "stubs")] * entry.stubs + own
     return os.environ | _MALLOC | {"PYTHONPATH": os.pathsep.join(paths)}

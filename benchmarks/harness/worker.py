@@ -63,6 +63,17 @@ class Worker:
         cpu = cpu_seconds(os.getpid()) - cpu
         return {"tokens": count * math.prod(self.contender.shape), "seconds": elapsed, "cpu_seconds": cpu}
 
+    def epoch(self, seconds: float) -> Reply:
+        """Construct the loader and take its batches until the epoch ends, or for some seconds; all of it counts."""
+        start, cpu = time.perf_counter(), cpu_seconds(os.getpid())
+        self.contender, elapsed = self.kind(self.corpus, self.setting), []
+        for _ in self.contender.epoch():
+            elapsed.append(time.perf_counter() - start)
+            if elapsed[-1] > seconds:
+                break
+        tokens, cpu = len(elapsed) * math.prod(self.contender.shape), cpu_seconds(os.getpid()) - cpu
+        return {"first_seconds": elapsed[0], "seconds": elapsed[-1], "tokens": tokens, "cpu_seconds": cpu}
+
     def step(self) -> Reply:
         """Take one batch, and say what the process tree has read from disk so far."""
         next(self.batches)

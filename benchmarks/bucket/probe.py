@@ -1,0 +1,131 @@
+"""One run over a bucket in a process of its own: what to do comes as JSON, what was measured goes to stdout as JSON.
+
+python -m bucket.probe '["load", {"paths": ["s3://corpus/large/train"], "block": 256, "window": 64}]'
+"""
+
+import json
+import os
+import random
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import obstore
+
+import gristmill as gm
+from bucket.server import client
+from gristmill.testing import tiny_store
+from harness.corpus import BATCH_SIZE, EOS, SEED, SEQ_LEN
+from harness.processes import cpu_seconds
+
+_SAMPLE_SECONDS = 0.1
+Figures = dict[str, Any]
+
+
+def load(
+    paths: list[str],
+    *,
+    block: int,
+    window: int,
+    step_seconds: float = 0.0,
+    steps: int | None = None,
+    ready: bool = False,
+    **storage: Any,
+) -> Figures:
+    """An epoch, or so many steps of it, each of which trains for `step_seconds`; `storage` says how it is reached.
+
+    `ready`: what a first batch imports and loads of compiled code is there already, so that reading alone is timed.
+    A folder is a store; several paths are bare token files, which have no sums and are not checked.
+    """
+    if ready:
+        _warm_up()
+    if storage:
+        gm.storage("s3://", **storage)
+    began = time.perf_counter()
+    store = gm.open(paths[0]) if len(paths) == 1 else gm.open(paths, dtype="uint16", eos=EOS)
+    plan = gm.Plan(store, seq_len=SEQ_LEN, batch_size=BATCH_SIZE, seed=SEED, steps=steps,
+                   options={"locality": {"block": block, "window": window}})  # fmt: skip
+    opened, cpu = time.perf_counter(), cpu_seconds(os.getpid())
+    with _memory() as memory, gm.Loader(plan) as loader:
+        waits = list(_trained(iter(loader), step_seconds))
+        seconds = time.perf_counter() - opened
+        stats = loader.stats()
+    return {
+        "open_seconds": opened - began,
+        "first_seconds": opened - began + waits[0],
+        "seconds": seconds,
+        "waited_seconds": sum(waits[1:]),
+        "bytes": len(waits) * BATCH_SIZE * SEQ_LEN * store.dtype.itemsize,
+        "cpu_seconds": cpu_seconds(os.getpid()) - cpu,
+        "memory": memory,
+        "stats": stats,
+    }
+
+
+def _warm_up() -> None:
+    """Serve a batch of a store on disk."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = tiny_store(Path(folder))
+        plan = gm.Plan(store, seq_len=16, batch_size=4, options={"locality": {"block": 2, "window": 2}})
+        with gm.Loader(plan) as loader:
+            next(iter(loader))
+
+
+def _trained(batches: Iterator[Any], step_seconds: float) -> Iterator[float]:
+    """How long each batch was waited for, by a loop that sleeps where another would train."""
+    while True:
+        asked = time.perf_counter()
+        if next(batches, None) is None:
+            return
+        yield time.perf_counter() - asked
+        if step_seconds:
+            time.sleep(step_seconds)
+
+
+def read(prefix: str, *, block: int, threads: int) -> Figures:
+    """obstore alone: all token files below a prefix in blocks of so many bytes, in random order, dropped at once."""
+    store = client(os.environ["AWS_ENDPOINT_URL"])
+    files = [entry for page in obstore.list(store, prefix) for entry in page if entry["path"].endswith(".bin")]
+    ranges = [
+        (each["path"], at, min(block, each["size"] - at)) for each in files for at in range(0, each["size"], block)
+    ]
+    random.Random(SEED).shuffle(ranges)
+    began, cpu = time.perf_counter(), cpu_seconds(os.getpid())
+    with ThreadPoolExecutor(threads) as pool:
+        size = sum(pool.map(lambda one: len(obstore.get_range(store, one[0], start=one[1], length=one[2])), ranges))
+    seconds = time.perf_counter() - began
+    return {"seconds": seconds, "bytes": size, "cpu_seconds": cpu_seconds(os.getpid()) - cpu}
+
+
+@contextmanager
+def _memory() -> Iterator[list[int]]:
+    """Resident bytes of this process, sampled while the block runs."""
+    samples: list[int] = []
+    ended = threading.Event()
+
+    def sample() -> None:
+        while not ended.wait(_SAMPLE_SECONDS):
+            samples.append(int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE"))
+
+    thread = threading.Thread(target=sample, daemon=True)
+    thread.start()
+    try:
+        yield samples
+    finally:
+        ended.set()
+        thread.join()
+
+
+def main() -> None:
+    name, arguments = json.loads(sys.argv[1])
+    print(json.dumps({"load": load, "read": read}[name](**arguments)))
+
+
+if __name__ == "__main__":
+    main()

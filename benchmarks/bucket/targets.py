@@ -1,0 +1,63 @@
+"""What reading from a bucket is built to reach, and whether this run reached it."""
+
+import statistics
+from typing import Any
+
+from bucket.rounds import Case, fastest, ratio, split
+
+Measured = dict[str, list[Case]]
+RIVALS = ("mosaicml-streaming", "litdata")
+
+
+def judge(measured: Measured) -> list[dict[str, Any]]:
+    """Each target with what was measured; None where a part of it failed."""
+    targets = [_verdict("the Loader's bytes/s, of obstore's alone", of_obstore(measured), 0.8)]
+    for state in ("cold", "warm"):
+        for rival in RIVALS:
+            targets.append(_verdict(f"times {rival}, {state}", of_peer(measured, rival, state), 3.0))
+    first, stall = measured["first_batch"][0], measured["stalls"][0]
+    fetched = measured["fetched"][0]
+    return [
+        *targets,
+        _verdict("seconds to the first batch, 10,000 shards, 20 MB/s, 50 ms",
+                 first.median(lambda each: each["first_seconds"]), 2.0, most=True),
+        _verdict("share of the time stalled, steps of 50 ms", stall.median(stalled), 0.01, most=True),
+        _verdict("bytes fetched for a byte served, cache of a tenth", fetched.median(fetched_share), 1.05, most=True),
+        _verdict("growth of memory over the second half of an epoch", fetched.median(growth), 0.05, most=True),
+    ]  # fmt: skip
+
+
+def of_obstore(measured: Measured) -> float | None:
+    """The loader's speed by that of the fastest setting of obstore alone."""
+    cases = {case.name: case for case in measured["throughput"]}
+    return ratio(cases["Loader"], fastest([case for name, case in cases.items() if name.startswith("obstore")]))
+
+
+def of_peer(measured: Measured, rival: str, state: str) -> float | None:
+    """Our speed by that of a peer in its fastest setting."""
+    cases = split(measured["peers"], state)
+    ours, theirs = ([case for case in cases if case.name.startswith(name)] for name in ("gristmill", rival))
+    return ratio(fastest(ours), fastest(theirs))
+
+
+def stalled(figures: dict[str, Any]) -> float:
+    """The share of the time for which the loop waited, after its first batch."""
+    return float(figures["waited_seconds"] / figures["seconds"])
+
+
+def fetched_share(figures: dict[str, Any]) -> float:
+    """Bytes of all answers, opening included, by those of the batches."""
+    return float(figures["body_bytes"] / figures["bytes"])
+
+
+def growth(figures: dict[str, Any]) -> float:
+    """How much larger the process is in the last tenth of a run than in the middle of it."""
+    memory = figures["memory"]
+    tenth = max(len(memory) // 10, 1)
+    middle = statistics.median(memory[len(memory) // 2 : len(memory) // 2 + tenth])
+    return statistics.median(memory[-tenth:]) / middle - 1
+
+
+def _verdict(target: str, measured: float | None, wanted: float, most: bool = False) -> dict[str, Any]:
+    met = None if measured is None else measured <= wanted if most else measured >= wanted
+    return {"target": f"{target}: {'at most' if most else 'at least'} {wanted:g}", "measured": measured, "met": met}
