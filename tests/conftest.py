@@ -19,8 +19,11 @@ from gristmill.store.writer import shard_cuts, shard_name, write_shard
 
 sys.path.append(str(Path(__file__).parent))
 from near_texts import edit, engine, jaccard, make_batch, shingles, texts_of
+from s3_fixtures import _proxy, proxy, server, upload
 
-__all__ = ["edit", "engine", "jaccard", "make_batch", "shingles", "texts_of"]  # fixtures
+__all__ = [  # fixtures
+    "_proxy", "edit", "engine", "jaccard", "make_batch", "proxy", "server", "shingles", "texts_of", "upload",
+]  # fmt: skip
 
 # No deadlines: the first call of a kernel compiles it, and the machines are shared.
 hypothesis.settings.register_profile("gristmill", deadline=None, print_blob=True)

@@ -250,12 +250,28 @@ def _manifest(pipeline: Pipeline, splits: Splits, tokenizer: Tokenizer) -> Manif
     )
 
 
+def _input_checksum(path: Address) -> str:
+    """What identifies an input file, which may have gone or not come since it was read."""
+    try:
+        return sampled_checksum(path)
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read ({error.strerror}): look what ails it, and run again.") from error
+
+
+def _input_sizes(files: list[InputFile]) -> list[int]:
+    try:
+        return list(sizes(str(file.path) for file in files))
+    except OSError as error:
+        name = error.filename
+        raise SourceError(f"{name} cannot be read ({error.strerror}): look what ails it, and run again.") from error
+
+
 def _write_inputs(root: Address, files: list[InputFile], engine: Engine) -> None:
     table = pa.table({
         "source": [file.source for file in files],
         "path": [file.name for file in files],
-        "bytes": list(sizes(str(file.path) for file in files)),
-        "fingerprint": list(engine.map(sampled_checksum, [file.path for file in files])),
+        "bytes": _input_sizes(files),
+        "fingerprint": list(engine.map(_input_checksum, [file.path for file in files])),
     })  # fmt: skip
     with place_at(root / "inputs.parquet").writing() as file:
         pq.write_table(table, file)

@@ -19,6 +19,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import IO, TYPE_CHECKING, TypeVar
 
+from gristmill.core.errors import EngineError
 from gristmill.core.extras import extra
 from gristmill.core.hashing import hash64
 from gristmill.places.base import Place, Range, read_at
@@ -67,7 +68,8 @@ class Remote(Place):
 
     def is_file(self, *, links: bool = True) -> bool:
         try:
-            self.head()
+            with _looking(self.path):
+                self.head()
         except FileNotFoundError:
             return False
         return True
@@ -77,7 +79,8 @@ class Remote(Place):
         return self._root.startswith(("s3:", "gs:", "az:"))
 
     def is_folder(self) -> bool:
-        return self._lists and any(True for _ in self._listed())
+        with _looking(self.path):
+            return self._lists and any(True for _ in self._listed())
 
     def is_link(self) -> bool:
         return False
@@ -169,7 +172,7 @@ class Remote(Place):
         options: GetOptions = {"range": (start, start + size)}
         if tag is not None:
             options["if_match"] = tag
-        data = self._asked(lambda store: obstore.get(store, self._key, options=options).bytes()).to_bytes()
+        data = self._asked(lambda store: _bytes_of(obstore.get(store, self._key, options=options)))
         traffic.add(fetched_bytes=len(data))
         return data
 
@@ -316,7 +319,27 @@ def _head(key: str, store: ObjectStore) -> ObjectMeta:
 
 
 def _whole(found: GetResult) -> tuple[bytes, str]:
-    return found.bytes().to_bytes(), str(found.meta["e_tag"])
+    return _bytes_of(found), str(found.meta["e_tag"])
+
+
+def _bytes_of(found: GetResult) -> bytes:
+    """The bytes of an answer, if they are as many as it said; obstore gives what came, and another try may give all."""
+    data, (start, end) = found.bytes().to_bytes(), found.range
+    if len(data) != end - start:
+        raise OSError(errno.EIO, f"the server sent {len(data):,} bytes for {end - start:,}")
+    return data
+
+
+@contextlib.contextmanager
+def _looking(path: str) -> Iterator[None]:
+    """Whether something is there is asked everywhere, by callers that expect yes or no: trouble is told to the user."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        again = "give the right ones" if isinstance(error, PermissionError) else "try again"
+        raise EngineError(f"{path} cannot be looked for ({error.strerror}): {again}.") from error
 
 
 def _version(tag: str | None) -> int:
@@ -327,7 +350,7 @@ def _version(tag: str | None) -> int:
 def _read(key: str, start: int, size: int, store: ObjectStore) -> tuple[bytes, str | None]:
     """Bytes of an object (all from `start` on, if `size` is negative) and its version."""
     found = obstore.get(store, key, options=None if size < 0 else {"range": (start, start + size)})
-    data = found.bytes().to_bytes()
+    data = _bytes_of(found)
     return data[start:] if size < 0 else data, found.meta["e_tag"]
 
 

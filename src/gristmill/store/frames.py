@@ -161,13 +161,15 @@ class Frames:
         return data
 
     def _unpacked(self, key: Extent, data: Bytes) -> Bytes:
-        """A frame's tokens, compared with its own sum."""
+        """A frame's tokens, compared with its own sum, and with the store's: a good frame may be another store's."""
         itemsize, (first, end) = int(self._table.itemsizes[key.shard]), self._table.grid.tokens(*_alone(key))
         size = FRAME_TOKENS * itemsize
         found = self._reclaimed(size)
         memory = np.empty(size, dtype=np.uint8) if found is None else found
         name = f"Frame {key.place} of shard {self._table.bins.path(key.shard)}"
-        decompress(data.data, memory[: int(end[0] - first[0]) * itemsize], name)
+        tokens = memory[: int(end[0] - first[0]) * itemsize]
+        decompress(data.data, tokens, name)
+        self._table.check_fetched(key.shard, int(first[0]), tokens)
         return memory
 
     def _reclaimed(self, size: int) -> Bytes | None:

@@ -62,7 +62,7 @@ def write_litdata(job: ExportJob) -> None:
             "ipc_compression": None, "item_loader": _LOADER, "types": "tensor",
         }  # fmt: skip
         # LitData keeps what it has downloaded for as long as this stays the same: so it is the content that it tells.
-        index = {"chunks": chunks, "config": config, "updated_at": job.manifest.fingerprint}
+        index = {"chunks": chunks, "config": config, "updated_at": job.splits[split].fingerprint}
         with job.out.write(f"{split}/{INDEX}") as file:
             file.write(json.dumps(index, sort_keys=True).encode())
 

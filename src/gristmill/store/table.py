@@ -88,7 +88,8 @@ class ShardTable:
     def _make_trust(self) -> Trust | None:
         from gristmill.store.trust import Trust
 
-        summed = np.concatenate([store.files.blocks_checksums != b"" for store in self._stores]) & ~self.compressed
+        summed = np.concatenate([store.files.blocks_checksums != b"" for store in self._stores])
+        summed &= ~self.compressed | self.bins.fetched  # a packed file of this machine has sums of its own
         return Trust(self, summed) if summed.any() else None
 
     @functools.cached_property
