@@ -74,7 +74,7 @@ def command(commands: Commands, name: str, place: str, text: str, *examples: str
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add(parser, "--storage", "ADDRESS,K=V,...", "How addresses that begin so are reached: endpoint=URL, region=NAME, "
-        "profile=NAME, anonymous, deadline=SECONDS, ...; may be given several times.",
+        "profile=NAME, anonymous, deadline=SECONDS, cache=DIR, cache_bytes=SIZE, ...; may be given several times.",
         action="append", default=[])  # fmt: skip
     add_flag(parser, "--json", "Print one JSON value, and nothing else, on stdout: for programs.")
     parser.set_defaults(run=functools.partial(_run, place), parser=parser)

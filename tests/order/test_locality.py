@@ -104,3 +104,19 @@ def test_what_is_no_locality_is_refused(store: gm.Store, wrong: object) -> None:
 def test_locality_without_a_shuffle_is_refused(store: gm.Store) -> None:
     with pytest.raises(gm.ConfigError, match="shuffle=False"):
         gm.Plan(store, seq_len=8, batch_size=4, options={"locality": {}, "shuffle": False})
+
+
+@pytest.mark.parametrize(("units", "block", "window"), [(1000, 16, 8), (1000, 7, 30), (64, 64, 4), (130, 16, 3)])
+def test_a_block_is_known_to_be_read_from_its_first_to_its_last_round(units: int, block: int, window: int) -> None:
+    order = Interleaving(units, block, window)
+    taken = order.units_at(5, np.arange(units)) // block
+    blocks = np.arange(-(-units // block))
+    for index in range(0, units, 37):
+        rounds = order.rounds_until(5, index, blocks)
+        left = set(taken[index:].tolist())
+        assert all(rounds[b] >= 0 for b in left)
+        soon = set(taken[index : index + 1].tolist())
+        assert all(rounds[b] == 0 for b in soon)
+        first = {b: int(np.flatnonzero(taken == b)[0]) for b in blocks.tolist()}
+        ahead = [b for b in blocks.tolist() if first[b] > index + 2 * block]
+        assert all(rounds[b] > 0 for b in ahead)

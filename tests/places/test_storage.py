@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -88,3 +89,13 @@ def test_a_variable_that_is_no_such_option_is_told_by_name(monkeypatch: pytest.M
 def test_saying_nothing_changes_nothing() -> None:
     use({})
     assert os.environ[VARIABLE] == ""
+
+
+def test_a_cache_is_a_folder_and_a_size(tmp_path: Path) -> None:
+    found = parse_storage(f"s3://corpus,cache={tmp_path},cache_bytes=1.5GB")["s3://corpus"]
+    assert (found.cache, found.cache_limit) == (str(tmp_path), 1_500_000_000)
+    gm.storage("s3://corpus", cache=str(tmp_path), cache_bytes=10)
+    assert options_for("s3://corpus/a").cache_limit == 10 and options_for("s3://other").cache_limit == 0
+    for given in ({"cache": "c"}, {"cache_bytes": "1GB"}, {"cache": "c", "cache_bytes": "much"}):
+        with pytest.raises(ConfigError, match=r"give both|is a size such as"):
+            gm.storage("s3://corpus", **given)

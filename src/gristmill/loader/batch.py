@@ -15,6 +15,7 @@ from gristmill.core.errors import ConfigError
 from gristmill.loader.demand import extent_tokens, reach, stores_of, window_bytes
 from gristmill.loader.fill import DTYPES, IGNORED, NO_DOCUMENTS, Batch, Filler, as_keys
 from gristmill.loader.locate import find_pieces
+from gristmill.loader.nextuse import NextUse
 from gristmill.loader.pieces import Pieces
 from gristmill.order.cut import DocumentCut
 from gristmill.order.options import check_positive
@@ -23,6 +24,7 @@ from gristmill.order.plan import Plan
 from gristmill.store.blocks import BLOCK
 from gristmill.store.format import FRAME_TOKENS
 from gristmill.store.frames import CACHE_BYTES, Frames
+from gristmill.store.keeping import fits_cache
 from gristmill.store.maps import MAX_MAPS
 from gristmill.store.table import DocumentColumns, table_of
 
@@ -127,9 +129,13 @@ class Assembler:
         self._looks_up = not self._by_piece and not _NEED_DOCUMENTS.isdisjoint(keys)
         stores = stores_of(plan)
         itemsizes = [store.dtype.itemsize for store in stores]
-        self._table = table_of(stores, max_maps, extent_tokens(plan, itemsizes))
+        self._table = table_of(
+            stores, max_maps, extent_tokens(plan, itemsizes, [fits_cache(store) for store in stores])
+        )
+        self._next_use = NextUse(plan, self._table.bases)
         if self._table.frames:
             edge = FRAME_TOKENS if self._table.compressed.any() else BLOCK
+            self._table.frames.supply.keeping.next_use = self._next_use
             self._table.frames.keep(CACHE_BYTES + buffer_bytes + window_bytes(plan, itemsizes, edge))
         if self._by_piece or self._looks_up:
             _ = self._table.documents  # which may refuse
@@ -170,6 +176,10 @@ class Assembler:
     def fetched(self) -> Frames | None:
         """What is held of stores that are not on this machine; None where all are."""
         return self._table.frames if self._table.bins.fetched.any() else None
+
+    def reached(self, step: int) -> None:
+        """Readers are about to take `step`: what is needed next is counted from there."""
+        self._next_use.step = step
 
     def touched(self, segment: Segment, samples: Ints) -> tuple[Ints, Ints]:
         """Shard and place of the extents that samples are read from and that are fetched, in order of first use."""

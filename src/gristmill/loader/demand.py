@@ -32,19 +32,25 @@ def stores_of(plan: Plan) -> list[Store]:
     return [as_store("A source", source.store) for source in plan.sources]
 
 
-def extent_tokens(plan: Plan, itemsizes: Sequence[int]) -> tuple[int, ...]:
-    """For each source of a plan the tokens of its extents, where it is fetched and not compressed."""
-    return tuple(_tokens(plan, k, itemsize) for k, itemsize in enumerate(itemsizes))
+def extent_tokens(plan: Plan, itemsizes: Sequence[int], kept: Sequence[bool] = ()) -> tuple[int, ...]:
+    """For each source of a plan the tokens of its extents, where it is fetched and not compressed.
+
+    kept: sources that a cache has room for as a whole, so that in the end all of their bytes are fetched, once.
+    """
+    whole = kept or [False] * len(itemsizes)
+    return tuple(_tokens(plan, k, itemsize, whole[k]) for k, itemsize in enumerate(itemsizes))
 
 
-def _tokens(plan: Plan, k: int, itemsize: int) -> int:
+def _tokens(plan: Plan, k: int, itemsize: int, kept: bool) -> int:
     """A block of the plan where there are any; else what a sample reads, as far as that can be known."""
     first, near = plan.segments[0], plan.segments[0].lanes[k].order.locality
     if plan.options.cut == "chunk":
         if near is not None:
             return _divided(near.block * first.unit, itemsize)
         shortest = min(segment.seq_len for segment in plan.segments)
-        return shortest if plan.options.shuffle else shortest * max(MOST_BYTES // (shortest * itemsize), 1)
+        return shortest * max(MOST_BYTES // (shortest * itemsize), 1) if kept or not plan.options.shuffle else shortest
+    if kept:
+        return MOST_BYTES // itemsize
     ordered = plan.options.cut == "pad" and (near is not None or not plan.options.shuffle)
     return (_PADDED_BYTES if ordered else BLOCK) // itemsize
 

@@ -185,6 +185,7 @@ class PlanLoader(ABC, Generic[Item]):
     def _stacks(self, steps: range, ahead: FetchAhead | None = None) -> Iterator[Stack]:
         if ahead is not None:
             ahead.reached(steps.start)
+            self._assembler.reached(steps.start)
         return self._assembler.fill(self._locate(steps))
 
     def _locate(self, steps: range) -> Located:

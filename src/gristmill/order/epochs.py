@@ -61,6 +61,12 @@ class EpochOrder:
         inside = self._in_blocks(unpermute, epoch, block, inside * self.parts + part)
         return block * UNITS_PER_BLOCK * self.parts + inside
 
+    def waits(self, epoch: int, index: int, blocks: Ints) -> Ints:
+        """About how many samples the epoch takes after place `index` before it reads a block of its locality; or -1."""
+        assert self.locality is not None
+        rounds = self.locality.rounds_until(_epoch_key(self.key, epoch), index // self.parts, blocks)
+        return np.where(rounds < 0, -1, rounds * self.locality.block * self.parts)
+
     def _units_at(self, epoch: int, index: Ints) -> Ints:
         key = _epoch_key(self.key, epoch)
         return self.locality.units_at(key, index) if self.locality else permute(index, self.units, key)

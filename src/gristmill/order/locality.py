@@ -96,6 +96,13 @@ class Interleaving:
         index: Ints = self._starts[entry] + (rounds - self._listed[entry]) * self.block + offset
         return index
 
+    def rounds_until(self, key: int, index: int, blocks: Ints) -> Ints:
+        """Rounds from the one at place `index` on until blocks are read; 0 for those being read, -1 for what was."""
+        entry = int(np.searchsorted(self._starts, index, "right")) - 1
+        now = int(self._listed[entry] + (index - self._starts[entry]) // self.block)
+        first = self._of_blocks(unpermute, key, np.minimum(blocks, self._blocks - 1))
+        return np.where(first + self._delays[-1] < now, -1, np.maximum(first - now, 0))
+
     def _of_blocks(self, move: Move, key: int, blocks: Ints) -> Ints:
         """Permute (or back) the full blocks; a short one stays the last."""
         result, full = blocks.copy(), blocks < self._full

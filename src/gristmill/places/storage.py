@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, fields
 from gristmill.core.arguments import as_text
 from gristmill.core.errors import ConfigError
 from gristmill.core.options import Options, check_fields, from_mapping
+from gristmill.core.sizes import parse_size
 from gristmill.core.values import Positive, Seconds, parse_json
 from gristmill.places.retrying import Patience
 
@@ -35,6 +36,7 @@ class StorageOptions:
     `endpoint` the server's address, where it is not the cloud's own. `anonymous` for public buckets: nothing is signed.
     `region` and `profile` (of ~/.aws) are S3's. A request may take `timeout` seconds, `connect` of them to reach the
     server; what may pass is asked again for `deadline` seconds in all, and at most `tries` times if that is given.
+    `cache` is a folder of this machine that keeps up to `cache_bytes` ("200GB") of what is fetched of stores.
     """
 
     endpoint: str | None = None
@@ -45,6 +47,8 @@ class StorageOptions:
     timeout: Seconds = 60.0
     connect: Seconds = 5.0
     tries: Positive | None = None
+    cache: str | None = None
+    cache_bytes: int | str | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, "storage")
@@ -54,6 +58,16 @@ class StorageOptions:
             )
         if self.anonymous and self.profile is not None:
             raise ConfigError("storage: anonymous access uses no profile; leave one of them out.")
+        if (self.cache is None) != (self.cache_bytes is None):
+            raise ConfigError("storage: cache is a folder and cache_bytes how much it may hold: give both, or none.")
+        if self.cache is not None and self.cache_bytes is not None:
+            object.__setattr__(self, "cache", os.path.abspath(self.cache))
+            object.__setattr__(self, "cache_bytes", parse_size(self.cache_bytes, "cache_bytes"))
+
+    @property
+    def cache_limit(self) -> int:
+        """The bytes that the cache may hold; 0 where there is none."""
+        return int(self.cache_bytes or 0)
 
     def patience(self, answered: bool) -> Patience:
         """How long to try: until there was a first answer, what does not answer is more likely misspelt than down."""
@@ -63,7 +77,7 @@ class StorageOptions:
 def storage(address: str, **options: object) -> None:
     """Say how the addresses that begin with `address` ("s3://bucket", "s3://bucket/folder", "s3://" for all) are
     reached, in this process and those that it starts: endpoint, region, anonymous, profile, deadline, timeout, connect,
-    tries. Said again, the last word counts.
+    tries, cache, cache_bytes. Said again, the last word counts.
     """
     use({address: as_storage(as_text("address", address, "an address such as s3://bucket"), options)})
 

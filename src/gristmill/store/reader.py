@@ -144,13 +144,13 @@ class Store:
     def fingerprint_of(self, shards: int) -> str:
         """The fingerprint of the first `shards` shards."""
         if shards not in self._fingerprints:
-            sums = [checksum.decode() for checksum in self._checksums[:shards].tolist()]
+            sums = [checksum.decode() for checksum in self.checksums[:shards].tolist()]
             named = [self.dtype.itemsize, [self.files.tokens[:shards].tolist(), sums]]
             self._fingerprints[shards] = fingerprint(named)
         return self._fingerprints[shards]
 
     @functools.cached_property
-    def _checksums(self) -> npt.NDArray[np.bytes_]:
+    def checksums(self) -> npt.NDArray[np.bytes_]:
         """What identifies each shard; of foreign files it is sampled now, so that opening them reads nothing."""
         if self.owned:
             return self.files.checksums

@@ -24,6 +24,7 @@ from gristmill.places.traffic import traffic
 from gristmill.places.workers import Task, Workers
 from gristmill.store.files import readable
 from gristmill.store.grid import Extent, runs
+from gristmill.store.keeping import Keeping, Unpack
 from gristmill.store.seekable import frame_offsets, seek_table_size
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 # Beyond these one connection more brings little from one server.
 REQUESTS = 16
-Unpack = Callable[[Extent, Bytes], Bytes]
 
 
 @dataclass(eq=False, slots=True)
@@ -52,6 +52,7 @@ class Supply:
         self._table, self._unpack, self._deliver, self._lock = table, unpack, deliver, lock
         self._versions = np.zeros(len(table.headers), dtype=np.int64)
         self._workers = Workers(REQUESTS, "gristmill-fetch")
+        self.keeping = Keeping(table)
         # One file is asked for its seek table by one thread at a time.
         self._tables = [Lock() for _ in range(REQUESTS)]
         self._begin()
@@ -131,18 +132,22 @@ class Supply:
                 flight.future.set_result(found[i])
 
     def _brought(self, keys: list[Extent]) -> list[Bytes]:
-        """Neighbours of one shard, fetched as one and unpacked one by one."""
+        """Neighbours of one shard, unpacked; what does not have its sum is brought once more."""
         try:
-            return self._fetched(keys)
+            return self._kept_or_fetched(keys)
         except StoreError:
             traffic.again()
-            return self._fetched(keys)
+            return self._kept_or_fetched(keys)
 
-    def _fetched(self, keys: list[Extent]) -> list[Bytes]:
+    def _kept_or_fetched(self, keys: list[Extent]) -> list[Bytes]:
         ranges = [self._range(key) for key in keys]
+        return self.keeping.through(keys, ranges, self._fetched, self._unpack)
+
+    def _fetched(self, keys: list[Extent], ranges: list[tuple[int, int]]) -> list[tuple[Bytes, Bytes]]:
+        """Extents that follow each other, by one request: as they came, and unpacked."""
         at, data = ranges[0][0], self._read(keys[0].shard, ranges[0][0], ranges[-1][1])
         parts = (data[start - at : end - at] for start, end in ranges)
-        return [self._unpack(key, part) for key, part in zip(keys, parts, strict=True)]
+        return [(part, self._unpack(key, part)) for key, part in zip(keys, parts, strict=True)]
 
     def _range(self, key: Extent) -> tuple[int, int]:
         """Where the bytes of an extent begin and end in its file."""

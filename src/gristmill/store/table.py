@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from gristmill.core.arrays import Bytes, Ints
 from gristmill.core.errors import StoreError
@@ -113,6 +114,10 @@ class ShardTable:
     def _bin_size(self, i: int) -> int:
         store, local = self.shard(i)
         return store.files.size(local, store.dtype.itemsize)
+
+    def checksums(self) -> npt.NDArray[np.bytes_]:
+        """What identifies the content of each shard; of foreign files it is sampled."""
+        return np.concatenate([store.checksums for store in self._stores])
 
     def is_summed(self, shard: int) -> bool:
         """Whether each block of a shard's tokens has a sum."""
