@@ -164,7 +164,7 @@ class Cache:
         found = writer_of(path.name)
         if found and _at_work(found[1], path):
             return found[0].size
-        if found or (is_claim(path.name) and _is_old(path)):
+        if found or (is_claim(path.name) and not _is_locked(path)):
             with contextlib.suppress(OSError):
                 os.unlink(path)
         return 0
@@ -269,6 +269,21 @@ def _at_work(owner: Owner, path: Path) -> bool:
     if owner.host == _host():
         return _began(owner.pid) == owner.began
     return not _is_old(path)
+
+
+def _is_locked(path: Path) -> bool:
+    """Whether a process has a claim; one that is about to have it finds it gone, which costs a second fetch at most."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return False
+    except OSError:
+        return True
+    finally:
+        os.close(fd)
 
 
 def _is_old(path: Path) -> bool:
