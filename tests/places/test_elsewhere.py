@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import fnmatch
 import io
+import threading
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -126,6 +128,9 @@ def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_store: Any, requ
 
 
 def upload(root: Path) -> Path:
+    for thread in threading.enumerate():  # of loaders of other tests, which may still fetch ahead
+        if thread.name == "gristmill-fetch":
+            thread.join()
     found = {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
     Memory.files = {f"{SCHEME}{name}": data for name, data in found.items() if "/." not in name}
     Memory.asked.clear()
@@ -242,3 +247,13 @@ def test_a_plan_elsewhere_finds_its_store_beside_it(local: Path) -> None:
     for place in ("memory://corpus/train", "train"):
         Memory.files["memory://corpus/plan.json"] = plan.to_json().replace("memory://corpus/train", place).encode()
         assert gm.load_plan("memory://corpus/plan.json").fingerprint == plan.fingerprint
+
+
+def test_a_shuffle_over_all_of_a_store_elsewhere_says_what_it_costs(large: Path) -> None:
+    there, near = gm.open("memory://corpus"), gm.PlanOptions(locality=gm.Locality(block=64, window=2))
+    with pytest.warns(UserWarning, match=r"about [0-9.]+ bytes are fetched for each byte.*Locality"):
+        gm.Loader(gm.Plan(there, seq_len=64, batch_size=8), threads=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gm.Loader(gm.Plan(gm.open(large / "corpus"), seq_len=64, batch_size=8), threads=0)
+        gm.Loader(gm.Plan(there, seq_len=64, batch_size=8, options=near), threads=0)

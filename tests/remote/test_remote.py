@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 
 import gristmill as gm
 from gristmill.cli import main
+from gristmill.places import door, errands, storage
 from gristmill.places.base import Range
 from gristmill.places.remote import Remote
 
@@ -146,16 +148,53 @@ def test_ranges_come_in_order_and_end_with_the_object(stored: tuple[Path, str], 
     assert [bytes(part) for part in Remote.fetch(wanted)] == [data[each.start : each.start + 100] for each in wanted]
 
 
-def test_a_forked_process_is_told_instead_of_left_hanging(stored: tuple[Path, str], proxy: Any) -> None:
-    gm.open(stored[1])
+def test_a_forked_process_has_another_that_asks_for_it(stored: tuple[Path, str], proxy: Any) -> None:
+    here, there = (gm.open(path) for path in stored)
+    expected = here.tokens(100, 900).tolist()
+    read, write = os.pipe()
     pid = os.fork()
     if not pid:
+        told = ["failed"]
         try:
-            gm.open(stored[1])
-        except gm.EngineError as error:
-            os._exit(0 if "forkserver" in str(error) else 1)
-        os._exit(2)
-    assert os.waitpid(pid, 0)[1] == 0
+            whole = gm.open(stored[1]).tokens(100, 900).tolist() == there.tokens(100, 900).tolist() == expected
+            names = "shard-00000.idx" in door.place_at(f"{stored[1]}/train").names()
+            told = [str(whole and names), str(errands.errands()._process.pid)]
+            gm.open(f"{stored[1]}/nothing")
+        except gm.GristmillError as error:
+            told.append(str(error))
+        finally:
+            os.write(write, "|".join(told).encode())
+            os._exit(0)
+    os.waitpid(pid, 0)
+    whole, helper, error = os.read(read, 10_000).decode().split("|")
+    assert whole == "True" and "nothing does not exist" in error
+    until = time.monotonic() + 60
+    while Path(f"/proc/{helper}").exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{helper}").exists()
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_workers_that_a_framework_forks_serve_the_batches_of_the_store_on_disk(
+    stored: tuple[Path, str], proxy: Any, cached: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from torch.utils.data import DataLoader
+
+    from gristmill.adapters.torch import BatchDataset
+
+    monkeypatch.setenv(storage.VARIABLE, "")
+    if cached:
+        gm.storage("s3://corpus", cache=str(tmp_path / "cache"), cache_bytes="1MB")
+    near = {"locality": {"block": 1024, "window": 2}}
+    plans = [gm.Plan(gm.open(path), seq_len=64, batch_size=8, steps=40, options=near) for path in stored]
+    served = DataLoader(
+        BatchDataset(plans[1], keys="labels"), batch_size=None, num_workers=2, multiprocessing_context="fork"
+    )
+    found = list(served)
+    expected = list(gm.Loader(plans[0], keys="labels"))
+    assert len(found) == len(expected) == 40
+    for mine, its in zip(expected, found, strict=True):
+        assert all(np.array_equal(mine[key], its[key].numpy()) for key in ("input_ids", "labels"))
 
 
 def test_local_paths_import_nothing_of_it(stored: tuple[Path, str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -129,9 +130,8 @@ class Assembler:
         self._looks_up = not self._by_piece and not _NEED_DOCUMENTS.isdisjoint(keys)
         stores = stores_of(plan)
         itemsizes = [store.dtype.itemsize for store in stores]
-        self._table = table_of(
-            stores, max_maps, extent_tokens(plan, itemsizes, [fits_cache(store) for store in stores])
-        )
+        kept = [fits_cache(store) for store in stores]
+        self._table, self._kept = table_of(stores, max_maps, extent_tokens(plan, itemsizes, kept)), any(kept)
         self._next_use = NextUse(plan, self._table.bases)
         if self._table.frames:
             edge = FRAME_TOKENS if self._table.compressed.any() else BLOCK
@@ -188,6 +188,21 @@ class Assembler:
         shards, places = self._table.grid.in_order_of_use(pieces.positions, read)
         away = self._table.bins.fetched[shards]
         return shards[away], places[away]
+
+    def say_cost(self) -> None:
+        """Say, once, what a shuffle over the whole of stores that are not on this machine costs, if it is known."""
+        options, segment = self._plan.options, self._plan.segments[0]
+        if options.locality is not None or not options.shuffle or self._by_piece or self._kept:
+            return
+        samples = self._plan.samples_of_steps(0, 1)
+        start, end = self._table.grid.byte_ranges(*self.touched(segment, samples))
+        served = len(samples) * segment.seq_len * int(self._table.itemsizes.max())
+        warnings.warn(
+            f"This plan shuffles over all of its stores, of which some are not on this machine: about "
+            f"{(end - start).sum() / served:.1f} bytes are fetched for each byte of tokens, in a request a sample. "
+            "PlanOptions(locality=Locality()) reads each block once an epoch: see docs/remote.md.",
+            stacklevel=4,
+        )
 
     def build(self, group: Group) -> Iterator[tuple[Batch, Tally]]:
         """For each step of a group its batch, and what was padded, cut or merged in it."""

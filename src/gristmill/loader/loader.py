@@ -74,7 +74,9 @@ class PlanLoader(ABC, Generic[Item]):
         self._partition.check(plan)
         self.step = 0
         self._reset()
-        self._foresee()
+        if self._assembler.fetched:
+            self._assembler.say_cost()
+            self._foresee()
 
     def _reset(self) -> None:
         self._order = OrderAhead(self.plan)

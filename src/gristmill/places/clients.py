@@ -3,7 +3,7 @@
 A request that fails is tried again by itself (see `retrying.py`); obstore's own retries are off, so that the limits are
 those of one policy. Only the parts of an upload are tried again by obstore, by the same figures: no part can be sent by
 itself from here. A process that was forked after the first request has a copy of obstore's threads that will never
-run: it is told so.
+run: another reads for it (`errands.py`).
 """
 
 from __future__ import annotations
@@ -94,13 +94,18 @@ def _errors(path: str) -> Iterator[None]:
         raise OSError(errno.EIO, reason_of(error), path) from None
 
 
+def was_forked() -> bool:
+    """Whether this process has only a copy of obstore's threads, which will never run."""
+    return _began_in not in (None, os.getpid())
+
+
 def _client(root: str, options: StorageOptions, parts: bool) -> ObjectStore:
     """The bucket's client under these options and the settings of the environment."""
     global _began_in
-    if _began_in not in (None, os.getpid()):
+    if was_forked():
         raise EngineError(
-            f"{root} was read before this process was forked, and the threads that read it do not survive that: start "
-            'workers by "forkserver" or "spawn" (DataLoader(multiprocessing_context="forkserver")), or use threads.'
+            f"{root} was read before this process was forked, and the threads that write there do not survive that: "
+            "let the process write that opened it."
         )
     _began_in = os.getpid()
     settings = frozenset(item for item in os.environ.items() if item[0].startswith(_SETTINGS))

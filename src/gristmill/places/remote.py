@@ -17,13 +17,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import IO, TYPE_CHECKING, TypeVar
+from typing import IO, TYPE_CHECKING, TypeVar, cast
 
 from gristmill.core.errors import EngineError
 from gristmill.core.extras import extra
 from gristmill.core.hashing import hash64
 from gristmill.places.base import Place, Range, read_at
-from gristmill.places.clients import asked
+from gristmill.places.clients import asked, was_forked
+from gristmill.places.errands import errands
 from gristmill.places.lease import Holder, held
 from gristmill.places.local import disk_errors
 from gristmill.places.retrying import status_of
@@ -113,6 +114,8 @@ class Remote(Place):
     def entries(self) -> list[tuple[str, bool]]:
         if not self._lists:
             return []
+        if was_forked():
+            return [(name, folder) for name, folder in errands().ask("entries", self.path).value]
         found = self._asked(lambda store: obstore.list_with_delimiter(store, self._key))
         # Some servers keep the folders of objects that are gone.
         kept = (prefix for prefix in found["common_prefixes"] if Remote(f"{self._root}/{prefix}").is_folder())
@@ -136,11 +139,16 @@ class Remote(Place):
         return sorted(path for path in found if _matches(path.split("/"), self.path.split("/")))
 
     def head(self) -> ObjectMeta:
-        """Size, version and time of the object."""
+        """Size, version and time of the object; in a forked process, without its time."""
+        if was_forked():
+            return cast("ObjectMeta", errands().ask("head", self.path).value)
         return self._asked(partial(_head, self._key))
 
     def _listed(self) -> Iterator[ObjectMeta]:
         """What lies below this prefix, with path, size and e_tag; each page is tried again by itself."""
+        if was_forked():
+            yield from errands().ask("listed", self.path).value
+            return
         last, prefix = None, f"{self._key}/" if self._key else None
         while True:
             page = self._asked(partial(_page, prefix, last))
@@ -163,12 +171,19 @@ class Remote(Place):
         return self.read_version(start, size)[0]
 
     def read_version(self, start: int, size: int) -> tuple[bytes, int]:
-        data, tag = self._asked(partial(_read, self._key, start, size))
+        if was_forked():
+            version, data = errands().ask("read_version", self.path, start, size)
+            traffic.add(requests=1)
+        else:
+            data, tag = self._asked(partial(_read, self._key, start, size))
+            version = _version(tag)
         traffic.add(fetched_bytes=len(data))
-        return data, _version(tag)
+        return data, int(version)
 
     def read_tagged(self, start: int, size: int, tag: str | None) -> bytes:
         """A range of the object that has this tag: FileExistsError where another lies there by now."""
+        if was_forked():
+            return errands().ask("read_tagged", self.path, start, size, tag).data
         options: GetOptions = {"range": (start, start + size)}
         if tag is not None:
             options["if_match"] = tag
