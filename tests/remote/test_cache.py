@@ -133,7 +133,9 @@ def test_ranks_of_a_machine_fetch_each_block_once_among_them(
 ) -> None:
     plan = plan_of(stored[1], steps=None, **NEAR)
     plan.save(tmp_path / "plan.json")
-    gm.storage("s3://corpus", cache=str(cache), cache_bytes="4MB")
+    gm.storage(
+        "s3://corpus", cache=str(cache), cache_bytes="40MB"
+    )  # no rank waits for another here, so that all is kept
     command = [sys.executable, "-c", READER, str(tmp_path / "plan.json")]
     ranks = [subprocess.Popen([*command, str(rank)], stdout=subprocess.PIPE) for rank in range(4)]
     told = [json.loads(rank.communicate(timeout=300)[0]) for rank in ranks]
@@ -141,7 +143,7 @@ def test_ranks_of_a_machine_fetch_each_block_once_among_them(
     assert [sum(sums) for sums in zip(*(sums for sums, _ in told), strict=True)] == whole
     size = 2 * plan.segments[0].lanes[0].order.samples * 64
     if "none" in stored[1]:
-        assert sum(stats["fetched_bytes"] for _, stats in told) < 1.5 * size
+        assert sum(stats["fetched_bytes"] for _, stats in told) < 1.1 * size
     gm.storage("s3://corpus", cache=str(cache), cache_bytes="900KB")
     for path in cache.rglob("*.part"):
         path.unlink()
