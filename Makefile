@@ -18,7 +18,7 @@ test: lint
 # Hours of what `make test` does in minutes: fuzzed parsers, flipped bytes, kills and failed system calls.
 soak: $(VENV)/.tested
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --soak --record benchmarks/results/reliability \
-	  tests/fuzz tests/soak tests/faults
+	  tests/fuzz tests/soak tests/faults tests/remote/test_prepare.py
 	$(BIN)/python benchmarks/reliability.py
 
 lint: $(VENV)/.tested

@@ -119,11 +119,11 @@ def kill_and_go_on(here: Path, made: dict[str, Any], proxy: Any, seed: int, time
     assert not place_at(f"{out}/{UNFINISHED}").exists() and not any(names for _, names in listed(f"{out}/.work"))
 
 
-@pytest.mark.parametrize("seed", range(2))
 def test_a_run_that_is_killed_shows_no_store_and_goes_on(
-    here: tuple[str, Path], raw: Path, out: str, proxy: Any, seed: int
+    here: tuple[str, Path], raw: Path, out: str, proxy: Any, soak: bool
 ) -> None:
-    kill_and_go_on(here[1], recipe(out, raw, compression=here[0]), proxy, seed, times=3)
+    for seed in range(100 if soak else 1):
+        kill_and_go_on(here[1], recipe(f"{out}/{seed}", raw, compression=here[0]), proxy, seed, times=5 if soak else 2)
 
 
 def test_of_two_runs_at_once_one_is_refused(here: tuple[str, Path], raw: Path, out: str, tmp_path: Path) -> None:
