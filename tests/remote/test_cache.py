@@ -16,6 +16,7 @@ import pytest
 
 import gristmill as gm
 from gristmill.places.storage import VARIABLE
+from gristmill.store.frames import Frames
 
 Upload = Callable[[Path, str], str]
 NEAR = {"locality": {"block": 2048, "window": 2}}
@@ -40,6 +41,7 @@ def cache(tmp_path: Path, proxy: Any, monkeypatch: pytest.MonkeyPatch) -> Iterat
     """A cache of a tenth of the data, and nothing else that could hold it."""
     monkeypatch.setenv(VARIABLE, "")
     monkeypatch.setattr("gristmill.loader.batch.CACHE_BYTES", 1)
+    monkeypatch.setattr(Frames.__init__, "__defaults__", (1,))
     gm.storage("s3://corpus", cache=str(tmp_path / "cache"), cache_bytes="900KB")
     yield tmp_path / "cache"
     held = sum(path.stat().st_blocks * 512 for path in (tmp_path / "cache").rglob("*.part*"))

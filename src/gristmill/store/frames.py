@@ -155,16 +155,21 @@ class Frames:
     def _unpack_fetched(self, key: Extent, data: Bytes) -> Bytes:
         """What has come over the network: a frame, or tokens that are compared with the sums of their blocks."""
         if self._table.compressed[key.shard]:
-            return self._unpacked(key, data)
+            memory = self._unpacked(key, data, fresh=True)
+            memory.flags.writeable = False  # whoever waits for it may come after it was let go: it is not used again
+            return memory
         held, _ = self._table.grid.held(*_alone(key))
         self._table.check_fetched(key.shard, int(held[0]), data)
         return data
 
-    def _unpacked(self, key: Extent, data: Bytes) -> Bytes:
-        """A frame's tokens, compared with its own sum, and with the store's: a good frame may be another store's."""
+    def _unpacked(self, key: Extent, data: Bytes, *, fresh: bool = False) -> Bytes:
+        """A frame's tokens, compared with its own sum, and with the store's: a good frame may be another store's.
+
+        They lie in memory that was used before, unless it must be `fresh`.
+        """
         itemsize, (first, end) = int(self._table.itemsizes[key.shard]), self._table.grid.tokens(*_alone(key))
         size = FRAME_TOKENS * itemsize
-        found = self._reclaimed(size)
+        found = None if fresh else self._reclaimed(size)
         memory = np.empty(size, dtype=np.uint8) if found is None else found
         name = f"Frame {key.place} of shard {self._table.bins.path(key.shard)}"
         tokens = memory[: int(end[0] - first[0]) * itemsize]
