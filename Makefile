@@ -37,6 +37,7 @@ bench: $(VENV)/.tested
 	$(BIN)/python benchmarks/cold.py
 	$(BIN)/python benchmarks/arrow.py
 	$(BIN)/python benchmarks/remote.py
+	$(BIN)/python benchmarks/simulate.py
 	PYTHON=$(PYTHON) bash benchmarks/setup_datatrove.sh
 	$(BIN)/python benchmarks/curate.py
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 import argparse
 
 from gristmill.cli_options import Commands, add, add_flag, add_number, command, foreign_options
-from gristmill.core.values import Count, Positive, Seconds, Seed, Share
+from gristmill.core.values import Amount, Count, Positive, Rate, Seconds, Seed, Share
 
 
 def add_commands(commands: Commands) -> None:
     """Every command, in the order of the help."""
     for declare in (
-        _prepare, _init, _train_tokenizer, _inspect, _dropped, _verify, _index, _join, _export, _import, _bench, _warm,
-        _demo,
+        _prepare, _init, _train_tokenizer, _inspect, _dropped, _verify, _index, _join, _export, _import, _simulate,
+        _bench, _warm, _demo,
     ):  # fmt: skip
         declare(commands)
 
@@ -220,6 +220,28 @@ def _import(commands: Commands) -> None:
     add(parser, "--split", None, "The split that the tokens become; train by default.", choices=("train", "val"),
         default="train")  # fmt: skip
     add_flag(parser, "--overwrite", "Replace a finished store.")
+
+
+def _simulate(commands: Commands) -> None:
+    parser = command(
+        commands, "simulate", "cli_look:run_simulate",
+        "Tell what a run fetches, keeps and waits for if its stores lie in a bucket, before it runs. The order is the "
+        "plan's own, so that bytes and requests are those of the run; stores on this machine are taken as if they lay "
+        "there too.",
+        "plan.json --bandwidth 10Gbit/s --latency 30ms --step-time 400ms --ranks 8 --nodes 4",
+        "plan.json --cache 200GB --per-gb 0.02 --per-1000-requests 0.0004",
+    )  # fmt: skip
+    add(parser, "path", "PLAN", "The JSON of a plan, as plan.save wrote it.")
+    add(parser, "--bandwidth", "SPEED", "What a node receives: 50MB/s, 10Gbit/s; 100MB/s by default.")
+    add(parser, "--latency", "TIME", "From a request to its first byte; 50ms by default.")
+    add_number(parser, "--requests-per-second", Rate, "What the bucket lets a node ask for; no limit.", metavar="X")
+    add(parser, "--step-time", "TIME", "What the model takes for a step; 100ms by default.")
+    add_number(parser, "--ranks", Positive, "Processes a node that load batches; 1 by default.")
+    add_number(parser, "--nodes", Positive, "Nodes of the run; 1 by default.")
+    add(parser, "--cache", "SIZE", "The limit of a node's cache; none by default.")
+    add_number(parser, "--steps", Positive, "Simulate this many steps; by default all of the plan's.")
+    add_number(parser, "--per-gb", Amount, "What 10^9 bytes cost that leave the bucket.", metavar="X")
+    add_number(parser, "--per-1000-requests", Amount, "What 1,000 requests cost.", metavar="X")
 
 
 def _bench(commands: Commands) -> None:

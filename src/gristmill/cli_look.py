@@ -1,8 +1,9 @@
-"""The commands that look at what is there, and at what is not: inspect, dropped, verify."""
+"""The commands that look at what is there, at what is not, and at what will be: inspect, dropped, verify, simulate."""
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 from collections.abc import Sequence
 
@@ -17,8 +18,10 @@ from gristmill.places.address import Address
 from gristmill.places.door import address_of, place_at
 from gristmill.show.dropped import show_documents, show_dropped, show_why_dropped
 from gristmill.show.plan import show_places, show_plan, show_state
+from gristmill.show.simulation import show_simulation
 from gristmill.show.store import show_findings, show_store
 from gristmill.show.terminal import facts
+from gristmill.simulate.options import SimulateOptions
 from gristmill.store.manifest import MANIFEST, SPLITS
 from gristmill.store.opening import is_directory, is_sharded_bin, named_paths, open_split, open_store
 from gristmill.store.reader import Store
@@ -103,6 +106,14 @@ def _inspect_plan(path: Address, chosen: argparse.Namespace) -> None:
     else:
         figures = plan_figures(plan, chosen.until)
         answer(chosen, figures, lambda: show_plan(repr(plan), figures))
+
+
+def run_simulate(chosen: argparse.Namespace) -> None:
+    plan, names = load_plan(existing(chosen.path)), [field.name for field in dataclasses.fields(SimulateOptions)]
+    given = {name: getattr(chosen, name) for name in names if getattr(chosen, name, None) is not None}
+    options = SimulateOptions(**given)
+    found = plan.simulate(options)
+    answer(chosen, found, lambda: show_simulation(repr(plan), options, found))
 
 
 def run_dropped(chosen: argparse.Namespace) -> None:

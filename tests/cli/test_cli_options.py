@@ -20,6 +20,8 @@ FROZEN = {
     "join": "STORE --json --out --overwrite --storage",
     "export": "DIR --json --out --overwrite --seq-len --storage --to",
     "import": "FILE --boundaries --dtype --eos --json --out --overwrite --split --storage --tokenizer",
+    "simulate": "PLAN --bandwidth --cache --json --latency --nodes --per-1000-requests --per-gb --ranks "
+    "--requests-per-second --step-time --steps --storage",
     "bench": "PATH --batch-size --cut --dtype --eos --json --keys --seconds --seq-len --storage",
     "warm": "--dir --json --recipe --storage",
     "demo": "--json --out --storage",

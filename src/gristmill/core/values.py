@@ -63,6 +63,7 @@ Count = Annotated[int, Within(0, 2**60)]
 Positive = Annotated[int, Within(1, 2**60)]
 Share = Annotated[float, Within(0, 1)]
 Amount = Annotated[float, Within(0, 2**60)]
+Rate = Annotated[float, Within(0.001, 2**60)]
 Seconds = Annotated[float, Within(0.01, 86_400)]
 
 

@@ -17,10 +17,12 @@ from gristmill.loader.locate import find_pieces
 from gristmill.loader.pieces import Pieces
 from gristmill.order.phases import Segment
 from gristmill.order.plan import Plan
-from gristmill.store.blocks import BLOCK
+from gristmill.store.blocks import BLOCK, sums_bytes
+from gristmill.store.format import FRAME_TOKENS
 from gristmill.store.grid import MOST_BYTES, Grid, make_grid
 from gristmill.store.opening import as_store
 from gristmill.store.reader import Store
+from gristmill.store.seekable import seek_table_size
 from gristmill.store.table import table_of
 
 # Documents that follow each other in a file are served near each other: these share a request.
@@ -82,7 +84,8 @@ class Demand:
     """What the samples of a plan read if all its stores were fetched; a compressed one is told as it is unpacked."""
 
     def __init__(self, plan: Plan, labels: bool) -> None:
-        self._plan, self._labels, stores = plan, labels, stores_of(plan)
+        self._plan, self._labels, self._stores = plan, labels, stores_of(plan)
+        stores = self._stores
         self._table = table = table_of(stores)
         tokens = extent_tokens(plan, [store.dtype.itemsize for store in stores])
         everywhere = np.ones(len(table.headers), dtype=np.bool_)
@@ -105,6 +108,26 @@ class Demand:
         pieces = find_pieces(self._plan, self._table, segment, samples)
         which, numbers = self.grid.numbers(pieces.positions, reach(pieces, self._labels))
         return pieces.rows[which], numbers
+
+    def byte_ranges(self, numbers: Ints) -> tuple[Ints, Ints, Ints]:
+        """Shard, first byte and end of extents; frames of a compressed shard are taken to be of one size."""
+        shards, places = self.grid.placed(numbers)
+        starts, ends = self.grid.byte_ranges(shards, places)
+        ratios = np.ones(len(self._table.headers))
+        for shard in np.flatnonzero(self._table.compressed).tolist():
+            ratios[shard] = self._table.bins.size(shard) / self._table.sizes[shard]
+        return shards, (starts * ratios[shards]).astype(np.int64), (ends * ratios[shards]).astype(np.int64)
+
+    def side_bytes(self) -> Ints:
+        """What is fetched of each shard beside its tokens, once: the sums of its blocks, or where its frames lie."""
+        summed = np.concatenate([store.files.blocks_checksums != b"" for store in self._stores])
+        frames = np.array([seek_table_size(tokens) for tokens in np.diff(self._table.starts).tolist()])
+        return np.where(self._table.compressed, frames, np.where(summed, sums_bytes(self._table.sizes), 0))
+
+    def window_bytes(self) -> int:
+        """What the windows of all sources hold."""
+        edge = FRAME_TOKENS if self._table.compressed.any() else BLOCK
+        return window_bytes(self._plan, [store.dtype.itemsize for store in self._stores], edge)
 
     def of_steps(self, steps: range) -> Iterator[tuple[Ints, Ints, Ints]]:
         """What each step touches, by itself."""

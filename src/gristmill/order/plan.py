@@ -12,7 +12,7 @@ import bisect
 import dataclasses
 import functools
 from collections.abc import Mapping
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -34,6 +34,10 @@ from gristmill.order.skips import Skips
 from gristmill.order.source import Source
 from gristmill.order.tokens import Sources, Tokens, opened
 from gristmill.places.door import as_target, place_at
+
+if TYPE_CHECKING:
+    from gristmill.simulate.options import SimulateOptions
+    from gristmill.simulate.simulation import Simulation
 
 # Raised with any change of which samples a step holds: checkpoints of another order are then refused by name.
 ORDER_VERSION = 1
@@ -178,6 +182,15 @@ class Plan:
         """Samples, epochs and the exact mix after `step` steps (default: the plan's end), and when sources run out."""
         step = None if step is None else as_whole("step", step, 0)
         return forecast(self, step)
+
+    def simulate(self, options: SimulateOptions | Mapping[str, object] | None = None) -> Simulation:
+        """What a node of a run fetches, keeps and waits for if the stores lie in a bucket; options by name, or a dict.
+
+        plan.simulate({"bandwidth": "10Gbit/s", "latency": "30ms", "step_time": "400ms", "ranks": 8, "nodes": 4})
+        """
+        from gristmill.simulate.simulation import simulate  # which knows of loaders: a plan by itself does not
+
+        return simulate(self, options)
 
     def digest(self, step: int) -> str:
         """16 hex digits of the sample ids of one step, sources by name; '' for a step that is not served."""

@@ -16,7 +16,7 @@ from typing import IO
 import numpy as np
 import xxhash
 
-from gristmill.core.arrays import Bytes, Hashes
+from gristmill.core.arrays import Bytes, Hashes, Ints
 from gristmill.core.errors import StoreError
 from gristmill.places.base import read_at
 from gristmill.store.format import block_sums
@@ -56,6 +56,12 @@ class BlockHead:
     def size(self) -> int:
         """The bytes of the whole file."""
         return self.tokens_at + 8 * -(-self.sizes[2] // BLOCK)
+
+
+def sums_bytes(token_bytes: Ints) -> Ints:
+    """The bytes of `.blocks` files of shards of so many bytes, but for the few that the sums of documents take."""
+    sizes: Ints = _FIXED + 8 * -(-token_bytes // BLOCK)
+    return sizes
 
 
 def head_bytes(documents: int) -> int:

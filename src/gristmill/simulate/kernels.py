@@ -1,0 +1,200 @@
+"""The clock of a node, compiled: requests that share a network, threads that wait for them. Importing it imports Numba.
+
+Every rank does what `loader.fetchahead` and `loader.readahead` do. Groups of steps are asked for in order, while fewer
+bytes than its read-ahead are on their way beyond the group that is being built; requests go out 16 at a time. Threads
+build groups in order, a few ahead of the loop, and a group is built when all that it asked for has come. The ranks step
+together: a step begins when all of them have its batch.
+
+A request waits for the latency (twice on a new connection, for the handshake). Answers share the bandwidth in parts of
+64 KiB, in turn: if they shared it evenly they would stay in step for ever, all waiting or all sending. The first that
+comes of a shard has its sums fetched behind it, for which all others of that shard wait.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from gristmill.core.compiled import compiled, entry
+
+_INTS, _FLOATS, _TABLE = types.int64[::1], types.float64[::1], types.int64[:, ::1]
+_NEVER = 1e300
+# What connections send in turn.
+_PART = 64.0 * 1024
+# Of the state of a rank: groups that the loop has taken, that threads have begun, that were asked for; bytes that these
+# are ahead; the requests that wait, from the first to the one after the last.
+_TAKEN, _BEGUN, _ASKED, _AHEAD, _NEXT, _END = range(6)
+# Of the state of a connection: the request that it serves, whether that is for sums, and whether it was ever used.
+_REQUEST, _FOR_SUMS, _OPEN = range(3)
+# Of the network: bytes a second, latency, when the next request may be made, and seconds between two.
+_BANDWIDTH, _LATENCY, _GATE, _INTERVAL = range(4)
+# Of the sums of a shard.
+_ABSENT, _COMING, _THERE = range(3)
+_NONE = -1
+
+
+@compiled
+def _ask(state: Any, edges: Any, sizes: Any) -> None:
+    """Put the requests of a rank's next group behind those that wait."""
+    first, end = edges[state[_ASKED]], edges[state[_ASKED] + 1]
+    for request in range(first, end):
+        state[_AHEAD] += sizes[request]
+    state[_ASKED] += 1
+    state[_END] = end
+
+
+@compiled
+def _begin_group(state: Any, edges: Any, sizes: Any) -> None:
+    """Begin to build a rank's next group: what was asked for before it is ahead no longer."""
+    group = state[_BEGUN]
+    if group:
+        for request in range(edges[group - 1], edges[group]):
+            state[_AHEAD] -= sizes[request]
+    if state[_ASKED] == group:
+        _ask(state, edges, sizes)
+    state[_BEGUN] += 1
+
+
+@compiled
+def _advance(state: Any, threads: Any, edges: Any, sizes: Any, missing: Any, limits: Any) -> None:
+    """Let a rank's threads build what they may, and have the next groups asked for."""
+    groups = edges.size - 1
+    for i in range(threads.size):
+        while threads[i] == _NONE or missing[threads[i]] == 0:
+            threads[i] = _NONE
+            if state[_BEGUN] >= min(groups, state[_TAKEN] + limits[1]):
+                break
+            threads[i] = state[_BEGUN]
+            _begin_group(state, edges, sizes)
+    while state[_ASKED] < groups and state[_AHEAD] < limits[0]:
+        _ask(state, edges, sizes)
+
+
+@compiled
+def _take(state: Any, missing: Any, group: Any, ready: Any) -> Any:
+    """Whether a rank has built a group; one that it has, the loop takes as soon as it is ready."""
+    has = state[_BEGUN] > group and missing[group] == 0
+    if has and ready and state[_TAKEN] == group:
+        state[_TAKEN] += 1
+    return has
+
+
+@compiled
+def _request(link: Any, network: Any, now: Any) -> Any:
+    """Begin a request of a connection: when it will be answered."""
+    network[_GATE] = max(network[_GATE], now)
+    answered_at = network[_GATE] + (network[_LATENCY] if link[_OPEN] else 2 * network[_LATENCY])
+    network[_GATE] += network[_INTERVAL]
+    link[_OPEN] = 1
+    return answered_at
+
+
+@compiled
+def _send(state: Any, links: Any, times: Any, left: Any, sizes: Any, network: Any, now: Any) -> None:
+    """Let a rank's free connections take what waits."""
+    for i in range(times.size):
+        if state[_NEXT] == state[_END]:
+            return
+        if links[i, _REQUEST] == _NONE:
+            links[i, _REQUEST], links[i, _FOR_SUMS] = state[_NEXT], 0
+            times[i], left[i] = _request(links[i], network, now), sizes[state[_NEXT]]
+            state[_NEXT] += 1
+
+
+@compiled
+def _next_turn(links: Any, times: Any, left: Any, turns: Any, now: Any) -> Any:
+    """The connection that has waited longest to send a part of its answer."""
+    found = _NONE
+    for i in range(times.size):
+        if links[i, _REQUEST] != _NONE and times[i] <= now and left[i] > 0 and (found < 0 or turns[i] < turns[found]):
+            found = i
+    return found
+
+
+@compiled
+def _transfer(links: Any, times: Any, left: Any, turns: Any, sent: Any, bandwidth: Any, now: Any, upcoming: Any) -> Any:
+    """Let the network go on until something is new, or until `upcoming`: when that is.
+
+    turns: since when each connection waits for its turn. sent: until when the network is busy, and with whom.
+    """
+    if sent[1] < 0:
+        sent[1] = _next_turn(links, times, left, turns, now)
+        if sent[1] >= 0:
+            sent[0] = now + min(left[int(sent[1])], _PART) / bandwidth
+    for i in range(times.size):
+        if links[i, _REQUEST] != _NONE and times[i] > now:
+            upcoming = min(upcoming, times[i])
+    if sent[1] < 0 or sent[0] > upcoming:
+        return upcoming
+    i, now = int(sent[1]), sent[0]
+    left[i], turns[i], sent[1] = max(left[i] - _PART, 0.0), now, _NONE
+    return now
+
+
+@compiled
+def _finish(link: Any, request: Any, shard: Any, sums: Any, known: Any) -> Any:
+    """What follows when a connection has brought all bytes: whether it is free, or has to ask for sums, or waits."""
+    if link[_FOR_SUMS]:
+        known[shard] = _THERE
+    elif known[shard] == _ABSENT and sums[shard]:
+        known[shard], link[_FOR_SUMS] = _COMING, 1
+        return False
+    if known[shard] == _COMING:
+        return False
+    link[_REQUEST] = _NONE
+    return True
+
+
+@entry(types.float64(_TABLE, _INTS, _TABLE, _INTS, _TABLE, _FLOATS, _INTS, types.float64, _FLOATS, _FLOATS))
+def pass_time(
+    edges: Any, groups: Any, requests: Any, sums: Any, known: Any, network: Any, limits: Any, step_seconds: Any,
+    begins: Any, waits: Any,
+) -> Any:  # fmt: skip
+    """When each step begins and how long it was waited for before; gives the time at which the last one ends.
+
+    Step s is of group groups[s], for which rank r makes the requests [edges[r, g], edges[r, g + 1]). requests: their
+    bytes, shards and groups. sums: the bytes of each shard's sums, which rank r has of those in known[r]. limits: bytes
+    ahead, groups ahead, threads, connections.
+    """
+    sizes, shards, of_group = requests[0], requests[1], requests[2]
+    ranks, connections = edges.shape[0], limits[3]
+    states, threads = np.zeros((ranks, 6), np.int64), np.full((ranks, limits[2]), _NONE)
+    links = np.zeros((ranks * connections, 3), np.int64)
+    times, left, turns = np.zeros(links.shape[0]), np.zeros(links.shape[0]), np.zeros(links.shape[0])
+    sent = np.array([0.0, _NONE])
+    links[:, _REQUEST] = _NONE
+    links[::connections, _OPEN] = 1  # by which the store was opened
+    states[:, _NEXT] = states[:, _END] = edges[:, 0]
+    missing = edges[:, 1:] - edges[:, :-1]
+    now, asked_at, step = 0.0, 0.0, 0
+    while True:
+        group, ready, built = groups[step], now >= asked_at, True
+        for r in range(ranks):
+            _advance(states[r], threads[r], edges[r], sizes, missing[r], limits)
+            if not _take(states[r], missing[r], group, ready):
+                built = False
+            elif ready:
+                _advance(states[r], threads[r], edges[r], sizes, missing[r], limits)
+            own = slice(r * connections, (r + 1) * connections)
+            _send(states[r], links[own], times[own], left[own], sizes, network, now)
+        for i in range(times.size):
+            if times[i] > now:
+                turns[i] = times[i]
+        if ready and built:
+            begins[step], waits[step] = now, now - asked_at
+            asked_at = now + step_seconds
+            step += 1
+            if step == begins.size:
+                return asked_at
+            continue
+        now = _transfer(links, times, left, turns, sent, network[_BANDWIDTH], now, asked_at if built else _NEVER)
+        for sums_first in (1, 0):  # for what waits for them is done with, too
+            for i in range(times.size):
+                request, r = links[i, _REQUEST], i // connections
+                if request != _NONE and times[i] <= now and left[i] <= 0 and links[i, _FOR_SUMS] == sums_first:
+                    if _finish(links[i], request, shards[request], sums, known[r]):
+                        missing[r, of_group[request]] -= 1
+                    elif links[i, _FOR_SUMS] and not sums_first:
+                        times[i], left[i] = _request(links[i], network, now), sums[shards[request]]
