@@ -11,7 +11,7 @@ from contenders.mosaic import Mosaic, stack
 from contenders.registry import Setting
 from harness.corpus import BATCH_SIZE, SEED, SEQ_LEN, Corpus
 
-SHARD_BYTES = 8 << 20  # the fastest of 4, 8, 16 and 64 MiB, its default: the first batch waits for less
+SHARD_BYTES = 8 << 20  # of 64 MiB, its default, the first batch waits for all
 
 
 class MosaicBucket(Mosaic):
