@@ -134,3 +134,18 @@ def test_trouble_with_looking_for_an_object_is_one_sentence(
         proxy.begin(lambda number, method, fault=fault: fault)
         with pytest.raises(gm.EngineError, match=rf"manifest\.json cannot be looked for \(.*{why}"):
             there.exists()
+
+
+def test_a_pack_index_of_which_a_part_comes_is_cut_off(stored: tuple[Path, str], upload: Upload, proxy: Any) -> None:
+    here, there = stored
+    gm.index(gm.open(here), seq_len=64)
+    upload(here, there.removeprefix("s3://corpus/"))
+
+    def shorter(number: int, method: str) -> str | None:
+        """The header comes by itself, and then all of the index, whose length only the answer tells."""
+        asked = [name for name in proxy.requests[: number + 1] if name.startswith("GET") and name.endswith(".gmi")]
+        return "shorter" if len(asked) == 2 else None
+
+    proxy.begin(shorter)
+    with pytest.raises(gm.StoreError, match=r"pack-64\.gmi was cut off"):
+        gm.Plan(gm.open(there), seq_len=64, batch_size=8, options={"cut": "pack"})

@@ -24,6 +24,7 @@ from gristmill.core.errors import ConfigError, StoreError
 from gristmill.core.hashing import fingerprint
 from gristmill.places.address import Address
 from gristmill.places.door import address_of, place_at
+from gristmill.store.files import readable
 
 if TYPE_CHECKING:
     from gristmill.core.arrays import Bytes
@@ -85,9 +86,10 @@ class PackFile:
         self.path, self.header = path, read_header(path)
         self.seq_len = int(self.header["seq_len"])
         places = layout(self.header["documents"], self.header["ranges"], self.header["shards"])
-        if place_at(path).size() != places["end"][0]:
+        with readable(path):
+            data = place_at(path).view()
+        if len(data) != places["end"][0]:  # of what came, which need not be what lies there
             raise StoreError(f"{path} was cut off: {_REMEDY}")
-        data = place_at(path).view()
         tables = data[_ARRAYS_AT : places["full_before"][0]]
         if "tables" in self.header and xxhash.xxh3_128_hexdigest(tables.data) != self.header["tables"]:
             raise StoreError(f"{path} is damaged: its tables do not have the sum that its header names; {_REMEDY}")
