@@ -127,8 +127,13 @@ def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_store: Any, requ
     return upload(tmp_path)
 
 
+MADE: list[gm.Loader] = []
+
+
 def upload(root: Path) -> Path:
-    for thread in threading.enumerate():  # of loaders of other tests, which may still fetch ahead
+    while MADE:  # loaders of other tests, which may still read and fetch ahead
+        MADE.pop().close(wait=True)
+    for thread in threading.enumerate():
         if thread.name == "gristmill-fetch":
             thread.join()
     found = {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
@@ -145,7 +150,8 @@ def recipe(out: Path, raw: str, **options: Any) -> gm.Recipe:
 
 def loader(store: gm.Store, cut: str = "chunk", **options: Any) -> gm.Loader:
     plan = gm.Plan(store, seq_len=64, batch_size=8, seed=1, options=gm.PlanOptions(cut=cut))
-    return gm.Loader(plan, keys=("labels", "doc_ids"), **options)
+    MADE.append(gm.Loader(plan, keys=("labels", "doc_ids"), **options))
+    return MADE[-1]
 
 
 def fetched_ahead(its: gm.Loader) -> None:
