@@ -75,7 +75,7 @@ def test_opening_costs_the_same_few_requests_whatever_the_number_of_shards(
         there = upload(make_store(tmp_path / name, documents, tokens_per_shard=tokens_per_shard), name)
         proxy.begin()
         shards = gm.open(there).num_shards
-        asked.append(len(proxy.requests))
+        asked.append(sum("/stores/" not in each for each in proxy.requests))  # where other tests may still read ahead
     assert shards > 50 and asked[0] == asked[1] <= 4
 
 
