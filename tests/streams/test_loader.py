@@ -141,16 +141,28 @@ def _not_of_file_2(document: dict[str, Any]) -> bool | str:
     return not document["id"].startswith("2-") or "of file 2"
 
 
-def test_documents_that_cannot_be_read_are_an_error_or_counted(files: Files) -> None:
+def test_documents_that_cannot_be_read_are_an_error_or_named_and_counted(files: Files) -> None:
     folder = files(count=2, rows=5)
     with open(folder / "1.jsonl", "a") as file:
-        file.write('{"text": 3}\nno json\n')
-    with pytest.raises(gm.SourceError, match=r"1\.jsonl"):
+        file.write('{"text": 3}\n' + "no json\n" * 30)
+    (folder / "2.jsonl").write_text("nothing but this\n")
+    (folder / "3.jsonl").write_text("")
+    with pytest.raises(gm.SourceError, match=r"[12]\.jsonl"):
         list(bytes_stream(folder).batch(2, epochs=1))
     stream = gm.stream(f"{folder}/*.jsonl", on_error="skip").tokenize("byte").chunk(32).batch(2, epochs=1)
     loader = stream.loader()
     list(loader)
-    assert loader.stats()["unreadable"] == 2 and loader.stats()["after"]["read"][0] == 10  # type: ignore[index]
+    stats: Any = loader.stats()
+    assert stats["unreadable"] == 32 and stats["after"]["read"][0] == 10 and stats["empty_files"] == 1
+    assert len(stats["unreadable_first"]) == 5 and all(".jsonl" in name for name in stats["unreadable_first"])
+
+
+def test_a_stream_whose_filters_leave_nothing_is_an_error_and_no_endless_search(files: Files) -> None:
+    stream = gm.stream(f"{files()}/*.jsonl").filter("length", min_chars=10**6).tokenize("byte").pack(32)
+    with pytest.raises(gm.SourceError, match="loosen the filters"):
+        next(iter(stream.batch(4).loader()))
+    loader = stream.batch(4, epochs=2).loader()
+    assert list(loader) == [] and loader.stats()["dropped"] == {"length": {"too_few_chars": 240}}
 
 
 def test_a_function_that_raises_is_named_with_its_document_and_the_loader_can_go_on(files: Files) -> None:

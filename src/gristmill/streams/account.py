@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Mapping
 
-from gristmill.streams.blocks import Block
+from gristmill.streams.blocks import Block, Unread
 
+# Unreadable documents that are named; all are counted.
+_NAMED = 5
 _SHOWN = ("id", "source", "path", "rule", "reason", "value", "detail", "text")
 
 
@@ -18,7 +21,7 @@ class Account:
         self._after: dict[str, list[int]] = {}
         self._reasons: dict[str, Counter[str]] = {}
         self._edits: Counter[str] = Counter()
-        self._unreadable: list[str] = []
+        self._unread = Unread(0, [], 0, 0)
         self._examples: dict[tuple[str, str], list[dict[str, object]]] = {}
 
     def add(self, block: Block) -> None:
@@ -29,7 +32,8 @@ class Account:
         for step, reasons in block.ledger.reasons.items():
             self._reasons.setdefault(step, Counter()).update(reasons)
         self._edits.update(block.ledger.edits)
-        self._unreadable += block.unreadable
+        skipped, named, ignored, empty = map(operator.add, self._unread, block.unread)
+        self._unread = Unread(skipped, named[:_NAMED], ignored, empty)
         if self._most:
             self._keep(block)
 
@@ -52,5 +56,8 @@ class Account:
             "after": {step: tuple(counts) for step, counts in self._after.items()},
             "dropped": {step: dict(reasons) for step, reasons in self._reasons.items() if reasons},
             "edited": dict(self._edits),
-            "unreadable": len(self._unreadable),
+            "unreadable": self._unread.skipped,
+            "unreadable_first": list(self._unread.named),
+            "ignored_members": self._unread.ignored,
+            "empty_files": self._unread.empty,
         }

@@ -11,11 +11,13 @@ import itertools
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from gristmill.core.arrays import Ints
+from gristmill.core.errors import SourceError
 from gristmill.core.hashing import derive_key
 from gristmill.curate.base import KEEP, Verdict
 from gristmill.curate.ledger import READ, Ledger, start_documents
@@ -35,12 +37,21 @@ TOKENIZE = "tokenize"
 BLOCK_BYTES = 1 << 19
 
 
+class Unread(NamedTuple):
+    """How many documents and files could not be read, the first of them named, and what held no documents."""
+
+    skipped: int
+    named: list[str]
+    ignored: int
+    empty: int
+
+
 @dataclass(frozen=True, eq=False)
 class Block:
     """Documents end to end, EOS after each: document i is tokens[offsets[i]:offsets[i + 1]].
 
     `rows` are its rows, where they are not stretches that go on in the next block. `ledger` says what the steps did on
-    the way, `unreadable` what could not be read.
+    the way, `unread` what could not be read.
     """
 
     turn: int
@@ -52,7 +63,7 @@ class Block:
     rows: Rows | None
     ids: pa.Array
     ledger: Ledger
-    unreadable: list[str]
+    unread: Unread
 
     @functools.cached_property
     def pointers(self) -> Ints:
@@ -78,23 +89,43 @@ class Mill:
         self._encoders, self._table, self._seq_len, self._on_error = encoders(tokenizer), table, seq_len, on_error
 
     def blocks(self, lane: int, turn: int = 0, number: int = 0) -> Iterator[Block]:
-        """The blocks of a lane from block `number` of a turn on, until the walk ends."""
+        """The blocks of a lane from block `number` of a turn on, until the walk ends.
+
+        A lane that meets no token in as many units as there are would go on for ever: it is an error.
+        """
+        silent = 0
         for stop in itertools.count(turn):
             if not (wanted := self._walk.turn(lane, stop)):
                 return
-            yield from self._of_turn(stop, wanted, number if stop == turn else 0)
+            silent += len(wanted)
+            for block in self._of_turn(stop, wanted, number if stop == turn else 0):
+                silent = 0 if len(block.tokens) else silent
+                yield block
+            if silent >= max(self._walk.units, self._walk.hold) and self._walk.epochs is None:
+                raise SourceError(
+                    f"Row {lane} of the batch has read {silent:,} units of files in a row without a document that is "
+                    "left: loosen the filters, or name files with text."
+                )
 
     def _of_turn(self, turn: int, wanted: list[tuple[int, int]], skip: int) -> Iterator[Block]:
-        """What is read of some units; the first `skip` blocks are read and passed over, neither judged nor encoded."""
-        mishaps = Mishaps(self._on_error)
-        batches = (batch for _, unit in wanted for batch in read_unit(self._units[unit], self._format, mishaps))
-        told = 0
-        for number, batch in enumerate(_grouped(batches, self._walk.hold * BLOCK_BYTES)):
-            if number >= skip:
-                yield self._made(batch, turn, number, *wanted[0], mishaps.examples[told:])
-            told = len(mishaps.examples)
+        """What is read of some units; the first `skip` blocks are read and passed over, neither judged nor encoded.
 
-    def _made(self, batch: pa.RecordBatch, turn: int, number: int, epoch: int, unit: int, bad: list[str]) -> Block:
+        What could not be read after the last document comes with a block of none.
+        """
+        told = _Told(Mishaps(self._on_error))
+        units = (self._units[unit] for _, unit in wanted)
+        batches = (batch for unit in units for batch in read_unit(unit, self._format, told.mishaps))
+        number = 0
+        for number, batch in enumerate(_grouped(batches, self._walk.hold * BLOCK_BYTES), 1):
+            unread = told.since()
+            if number > skip:
+                yield self._made(batch, turn, number - 1, *wanted[0], unread)
+        if any(unread := told.since()):
+            none = np.empty(0, self._encoders.dtype), np.zeros(1, np.int64)
+            rows = self._table[0](none[1], self._seq_len, None) if self._table else None
+            yield Block(turn, number, *wanted[0], *none, rows, pa.array([], pa.string()), Ledger(), unread)
+
+    def _made(self, batch: pa.RecordBatch, turn: int, number: int, epoch: int, unit: int, unread: Unread) -> Block:
         ledger = Ledger()
         documents = start_documents(batch, 0)
         ledger.count(READ, documents)
@@ -112,7 +143,22 @@ class Mill:
         offsets = offsets[np.append(True, ~silent)]
         rows = self._table[0](offsets, self._seq_len, key) if self._table else None
         tokens = np.ascontiguousarray(ids)
-        return Block(turn, number, epoch, unit, tokens, offsets, rows, documents.batch.column("id"), ledger, bad)
+        return Block(turn, number, epoch, unit, tokens, offsets, rows, documents.batch.column("id"), ledger, unread)
+
+
+class _Told:
+    """What happened to what could not be read since somebody last asked."""
+
+    def __init__(self, mishaps: Mishaps) -> None:
+        self.mishaps, self._counts, self._named = mishaps, (0, 0, 0), 0
+
+    def since(self) -> Unread:
+        """What is new; the first five mishaps of a turn are named."""
+        mishaps, before = self.mishaps, self._counts
+        self._counts = mishaps.skipped, mishaps.ignored.total(), len(mishaps.empty)
+        named, self._named = mishaps.examples[self._named :], len(mishaps.examples)
+        skipped, ignored, empty = (now - then for now, then in zip(self._counts, before, strict=True))
+        return Unread(skipped, named, ignored, empty)
 
 
 class Encoders:
@@ -120,6 +166,7 @@ class Encoders:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._idle, self._pickled, self._eos = [tokenizer], pickle.dumps(tokenizer), tokenizer.eos
+        self.dtype = tokenizer.dtype
 
     def encode(self, texts: pa.Array) -> tuple[Ids, Ints]:
         """Ids end to end, the EOS after each document that has any, and offsets."""

@@ -37,7 +37,7 @@ _TAKEN_TOKENS = 1 << 16
 _BUFFER_BYTES = 32 << 20
 Item = TypeVar("Item")
 _NONE = np.empty(0, np.int64)
-_OPENED = ("_built", "_pools", "_owner", "_account", "_tally", "_batches", "_waited", "_began")
+_OPENED = ("_built", "_pools", "_owner", "_account", "_last", "_tally", "_batches", "_waited", "_began")
 
 
 class StreamOptions(TypedDict, total=False):
@@ -107,7 +107,7 @@ class StreamLoader:
         self._built: Iterator[Served] | None = None
         self._pools: list[ThreadPoolExecutor] = []
         self._owner = os.getpid()
-        self._account = Account(self._examples)
+        self._account, self._last = Account(self._examples), list[Block]()
         self._tally, self._batches, self._waited, self._began = Tally(), 0, 0.0, 0.0
 
     def __getstate__(self) -> dict[str, object]:
@@ -144,6 +144,7 @@ class StreamLoader:
             self._waited += time.perf_counter() - began
             if found is None:
                 self.close()
+                self._arrive(self._last)
                 return
             self._count(found)
             self.step += 1
@@ -153,7 +154,10 @@ class StreamLoader:
         self._places = served.places
         self._tally.add(served.tally)
         self._batches += 1
-        for block in served.arrived:
+        self._arrive(served.arrived)
+
+    def _arrive(self, blocks: list[Block]) -> None:
+        for block in blocks:
             self._account.add(block)
 
     def _restart(self) -> Iterator[Served]:
@@ -188,6 +192,7 @@ class StreamLoader:
             fed = self._fed(lanes, step, size)
             steps = max((int(lane.rows[-1]) // rows + 1 for lane in fed if len(lane.rows)), default=0)
             if not steps:
+                self._last = [block for lane in fed for block in lane.taken.arrived]
                 return
             after = _places(fed, steps, places)
             arrived = [[block for lane in fed for block in lane.taken.arrived], *([] for _ in range(steps - 1))]
