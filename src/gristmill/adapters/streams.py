@@ -9,7 +9,7 @@ The order is the stream's under both, whatever the number of ranks and of worker
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from gristmill.core.extras import extra
 
@@ -23,21 +23,12 @@ from gristmill.adapters.torch import as_device, placed, resolve_rank, tensors_of
 from gristmill.core.arguments import refuse
 from gristmill.core.errors import StateError
 from gristmill.loader.fill import Batch
+from gristmill.loader.loader import StreamOptions
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
 
 State = Mapping[str, object]
-
-
-class StreamOptions(TypedDict, total=False):
-    """What the loader of a stream may be told beside its rank."""
-
-    keys: str | Sequence[str]
-    threads: int
-    max_docs: int | None
-    pad_to_multiple_of: int | None
-    examples: int
 
 
 class StreamLoader(Protocol):

@@ -40,14 +40,25 @@ _OPENED = ("_order", "_assembler", "_ahead", "_built", "_foreseen", "_traffic", 
            "_waited", "_began")  # fmt: skip
 
 
-class LoaderOptions(TypedDict, total=False):
-    """What `Loader` may be told beside its plan and its rank."""
+class RankOptions(TypedDict, total=False):
+    """What the loaders of plans and of streams may be told beside their rank."""
 
     keys: str | Sequence[str]
     threads: int
-    readahead_bytes: int
     max_docs: int | None
     pad_to_multiple_of: int | None
+
+
+class LoaderOptions(RankOptions, total=False):
+    """What `Loader` may be told beside its plan and its rank."""
+
+    readahead_bytes: int
+
+
+class StreamOptions(RankOptions, total=False):
+    """What the loader of a stream may be told beside its rank."""
+
+    examples: int
 
 
 class PlanLoader(ABC, Generic[Item]):

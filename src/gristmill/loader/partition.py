@@ -21,16 +21,20 @@ class Partition:
 
     def check(self, plan: Plan) -> None:
         """Refuse a rank that does not exist, or a batch that the world size does not divide."""
+        for segment in plan.segments:
+            self.check_size(segment.batch_size, f" (from step {segment.from_step})")
+
+    def check_size(self, batch_size: int, where: str = "") -> None:
+        """The same for batches of one size; `where` tells which these are."""
         as_whole("world_size", self.world_size)
         as_whole("rank", self.rank, 0)
-        if self.world_size < 1 or not 0 <= self.rank < self.world_size:
+        if not self.rank < self.world_size:
             raise ConfigError(f"There is no rank {self.rank} in a world of {self.world_size}.")
-        for segment in plan.segments:
-            if segment.batch_size % self.world_size:
-                raise ConfigError(
-                    f"batch_size {segment.batch_size} (from step {segment.from_step}) cannot be split over "
-                    f"{self.world_size} ranks: make it a multiple of {self.world_size}."
-                )
+        if batch_size % self.world_size:
+            raise ConfigError(
+                f"batch_size {batch_size}{where} cannot be split over {self.world_size} ranks: make it a multiple of "
+                f"{self.world_size}."
+            )
 
     def rows(self, batch_size: int) -> int:
         """Rows of this rank in every batch, padding rows of a short last batch included."""

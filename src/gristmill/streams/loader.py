@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, NamedTuple, Self, TypedDict, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError
 from gristmill.loader.batch import Tally, unstacked
 from gristmill.loader.fill import DTYPES, Batch, Filler, as_keys
+from gristmill.loader.partition import Partition
 from gristmill.order.options import check_positive
 from gristmill.order.permute import use_compiled
 from gristmill.streams.account import Account
@@ -38,16 +39,6 @@ _BUFFER_BYTES = 32 << 20
 Item = TypeVar("Item")
 _NONE = np.empty(0, np.int64)
 _OPENED = ("_built", "_pools", "_owner", "_account", "_last", "_tally", "_batches", "_waited", "_began")
-
-
-class StreamOptions(TypedDict, total=False):
-    """What a loader of a stream may be told beside its rank."""
-
-    keys: str | Sequence[str]
-    threads: int
-    max_docs: int | None
-    pad_to_multiple_of: int | None
-    examples: int
 
 
 class Served(NamedTuple):
@@ -80,7 +71,7 @@ class StreamLoader:
         examples: int = 0,
     ) -> None:
         self.stream, self.keys = stream, as_keys(keys)
-        self.rank, self.world_size = as_whole("rank", rank, 0), as_whole("world_size", world_size)
+        self.rank, self.world_size = rank, world_size
         self._threads, self._max_docs = as_whole("threads", threads, 0), max_docs
         self._multiple, self._examples = pad_to_multiple_of, as_whole("examples", examples, 0)
         self._check()
@@ -89,11 +80,8 @@ class StreamLoader:
         self._reset()
 
     def _check(self) -> None:
-        size, cut = self.stream.batch_size, self.stream.first.cut
-        if not self.rank < self.world_size:
-            raise ConfigError(f"There is no rank {self.rank} in a world of {self.world_size}.")
-        if size % self.world_size:
-            raise ConfigError(f"batch_size {size} cannot be split over {self.world_size} ranks: make it a multiple.")
+        cut = self.stream.first.cut
+        Partition(self.rank, self.world_size).check_size(self.stream.batch_size)
         check_positive(max_docs=self._max_docs, pad_to_multiple_of=self._multiple)
         if self._multiple is not None and cut != "pad":
             raise ConfigError(f"pad_to_multiple_of is for pad(): the rows of {cut}() are full.")

@@ -30,7 +30,8 @@ from gristmill.tokenize.tokenizer import Tokenizer, load_tokenizer
 
 if TYPE_CHECKING:
     from gristmill.loader.fill import Batch
-    from gristmill.streams.loader import StreamLoader, StreamOptions
+    from gristmill.loader.loader import StreamOptions
+    from gristmill.streams.loader import StreamLoader
 
 # What changes bytes or order of a stream without being one of its words.
 _VERSION = 1
