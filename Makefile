@@ -35,7 +35,9 @@ bench: $(VENV)/.tested
 	$(BIN)/python benchmarks/loader.py
 	$(BIN)/python benchmarks/torch_loaders.py
 	$(BIN)/python benchmarks/cold.py
+	$(BIN)/python benchmarks/augment.py
 	$(BIN)/python benchmarks/arrow.py
+	$(BIN)/python benchmarks/streams.py
 	$(BIN)/python benchmarks/remote.py
 	$(BIN)/python benchmarks/simulate.py
 	PYTHON=$(PYTHON) bash benchmarks/setup_datatrove.sh
@@ -51,6 +53,7 @@ scale: $(VENV)/.tested
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/dedup_scale.py
 	$(BIN)/python benchmarks/curate_scale.py
+	$(BIN)/python benchmarks/stream_scale.py
 
 $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
@@ -62,6 +65,7 @@ $(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt
 
 # torch first and pinned, so that no peer pulls another build of it.
 $(VENV)/.tested: $(VENV)/.installed tests/requirements.txt
+	bash tests/find_java.sh
 	$(PIP) -c constraints.txt torch==2.13.0
 	$(PIP) -c constraints.txt -e '.[dev]' -r tests/requirements.txt
 	touch $@

@@ -68,6 +68,7 @@ _BLOCKS = frozenset(
     ]
 )
 _UNSEEN = frozenset(["button", "footer", "form", "head", "header", "nav", "noscript", "script", "style", "svg"])
+_EXPLAINED = "Python's own manual and docstrings"
 _MIN_CHARACTERS = 100
 # Some packages have tens of thousands of pages.
 _MAX_PAGES = 2_000
@@ -95,6 +96,14 @@ def english(folder: Path, megabytes: int) -> Text:
         write(path, documents)
         origin.write_text(made_from)
     return Text(path, origin.read_text())
+
+
+def explained(folder: Path) -> Text:
+    """Python's own manual and docstrings, a few megabytes in `folder`: nothing is fetched."""
+    path = folder / "python.jsonl"
+    if not path.exists():
+        write(path, _python_explained())
+    return Text(path, _EXPLAINED)
 
 
 def write(path: Path, documents: Iterable[Document]) -> None:
@@ -125,7 +134,7 @@ def _make(cache: Path, limit: int) -> tuple[str, list[Document]]:
         if (package := _fetched(cache, pattern)) and (documents := list(_pages(cache / package, pages))):
             found.setdefault(package, []).extend(documents)
     if not found:
-        return "Python's own manual and docstrings (no package could be fetched)", list(_python_explained())
+        return f"{_EXPLAINED} (no package could be fetched)", list(_python_explained())
     made = [document for package, share in _shares(found, limit) for document in evenly(found[package], share)]
     return f"the Debian packages {', '.join(found)}", made
 

@@ -20,7 +20,7 @@ from bucket.names import at
 from bucket.report import markdown
 from bucket.rounds import Case, Contest, as_data, measure, prepare, probe
 from bucket.server import Bucket, bucket, reach
-from bucket.stores import PEER_FORMATS, add_stores, small_corpus
+from bucket.stores import PEER_FORMATS, WIDE, add_stores, small_corpus
 from bucket.targets import judge
 from contenders.registry import Entry, Setting
 from harness.client import BENCHMARKS, end_with_workers
@@ -34,6 +34,7 @@ BLOCK_BYTES = 1 << 20
 BLOCK, WINDOW = 256, 128  # samples of 4 KiB a block: 1 MiB; and 128 MiB of blocks are mixed at a time
 RAW = {f"obstore alone, {threads} threads": threads for threads in (16, 32)}
 OURS, UNCHECKED, LOCAL = "Loader", "Loader, sums off", "Loader, from disk"
+FOUR_BYTES = "Loader, ids of four bytes"
 SETTINGS = (Setting(0), Setting(2))
 CONTENDERS = (
     Entry("gristmill", "gristmill_bucket", "gristmill", "blocks in a window", False, (Setting(0, threads=2),)),
@@ -61,7 +62,7 @@ class Timing:
 
 
 FULL = Timing(rounds=7, peer_rounds=3, first_batches=5, steps=500, peer_seconds=20)
-QUICK = Timing(rounds=3, peer_rounds=1, first_batches=2, steps=150, peer_seconds=8)
+QUICK = Timing(rounds=3, peer_rounds=2, first_batches=3, steps=500, peer_seconds=8)
 
 
 def main() -> int:
@@ -95,17 +96,19 @@ def _measure(made: Bucket, corpus: Corpus, timing: Timing, progress: Progress) -
     progress.say("compiling, where nothing is kept from an earlier run")
     probe("load", paths=[str(folders["small"] / "train")], block=BLOCK, window=WINDOW, steps=1)
     return {
-        "throughput": measure(_throughput(folders["large"]), timing.rounds, progress.say),
+        "throughput": measure(_throughput(folders), timing.rounds, progress.say),
         "peers": measure(_contests(small, timing), timing.peer_rounds, progress.say),
         **_shaped(made, timing, progress),
     }
 
 
-def _throughput(store: Path) -> list[Case]:
+def _throughput(folders: dict[str, Path]) -> list[Case]:
     """The same blocks by obstore alone, by the loader, and by the loader without what it does beside."""
+    store = folders["large"]
     bare = sorted(path.name for path in (store / "train").glob("*.bin"))
     paths = {
         OURS: [at("large/train")],
+        FOUR_BYTES: [at(f"{WIDE}/train")],
         UNCHECKED: [at(f"large/train/{name}") for name in bare],
         LOCAL: [str(store / "train")],
     }
@@ -114,8 +117,9 @@ def _throughput(store: Path) -> list[Case]:
         for name, threads in RAW.items()
     ]
     return raw + [
-        Case(name, lambda where=where: probe("load", paths=where, block=BLOCK, window=WINDOW, ready=True))  # type: ignore[misc]
+        Case(name, lambda where=where, block=block: probe("load", paths=where, block=block, window=WINDOW, ready=True))  # type: ignore[misc]
         for name, where in paths.items()
+        for block in [BLOCK // 2 if name == FOUR_BYTES else BLOCK]
     ]
 
 

@@ -32,6 +32,7 @@ sys.path.append(str(BENCHMARKS.parent / "tests"))
 from s3_server import BUCKET, KEY, SECRET, Server
 
 SHARDS, TOKENS, SEQ_LEN = 8, 6_000_000, 1024
+CACHE = 48_000_000  # half of the store
 # Within what share the figures of a run must be met; stalls also where they are met within 1 % of the run's time.
 ALLOWED = {"bytes": 0.02, "requests": 0.02, "first_batch_seconds": 0.1, "stalled_seconds": 0.1}
 NO_STALL = 0.01
@@ -39,7 +40,7 @@ NO_STALL = 0.01
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One run: what it reads, over which network, on how many ranks of one node."""
+    """One run: what it reads, over which network, on how many ranks of one node, which may share a cache on disk."""
 
     name: str
     bandwidth: float
@@ -49,6 +50,7 @@ class Case:
     batch_size: int = 64
     locality: tuple[int, int] | None = (256, 16)
     ranks: int = 1
+    cache: int = 0
 
     def plan(self, store: str) -> gm.Plan:
         near = None if self.locality is None else gm.Locality(*self.locality)
@@ -57,7 +59,7 @@ class Case:
 
     def simulated(self, store: str) -> dict[str, Any]:
         given = {"bandwidth": self.bandwidth, "latency": self.latency, "step_time": self.step_time}
-        return self.plan(store).simulate({**given, "ranks": self.ranks}).to_dict()
+        return self.plan(store).simulate({**given, "ranks": self.ranks, "cache": self.cache}).to_dict()
 
 
 # Times of seconds and few requests: beside seven others on two cores a request takes the server up to 20 ms.
@@ -71,6 +73,8 @@ CASES = [
     Case("locality, two ranks, bandwidth that suffices", 16e6, 0.1, 0.2, 60, ranks=2),
     Case("locality, two ranks, bandwidth that does not", 4e6, 0.1, 0.01, 200, ranks=2),
     Case("global shuffle, two ranks", 8e6, 0.8, 0.05, 60, batch_size=16, locality=None, ranks=2),
+    Case("locality, two ranks that share a cache", 16e6, 0.1, 0.2, 60, ranks=2, cache=CACHE),
+    Case("locality, two ranks that share a cache, step too quick", 4e6, 0.1, 0.01, 300, ranks=2, cache=CACHE),
 ]
 
 
@@ -137,7 +141,8 @@ def _run(case: Case, store: str, proxy: ShapedProxy) -> dict[str, float]:
     """The figures of a run by a process a rank, from the moment at which all of them have opened the store."""
     context = multiprocessing.get_context("spawn")
     opened, stepped, told = context.Barrier(case.ranks + 1), context.Barrier(case.ranks), context.SimpleQueue()
-    ranks = [context.Process(target=_rank, args=(case, rank, store, opened, stepped, told))
+    cache = tempfile.TemporaryDirectory()
+    ranks = [context.Process(target=_rank, args=(case, rank, store, cache.name, opened, stepped, told))
              for rank in range(case.ranks)]  # fmt: skip
     proxy.begin(Shape())
     for process in ranks:
@@ -149,13 +154,16 @@ def _run(case: Case, store: str, proxy: ShapedProxy) -> dict[str, float]:
     counts = proxy.counts()
     for process in ranks:
         process.join()
+    cache.cleanup()
     first, stalled, seconds = (max(each[i] for each in found) for i in range(3))
     return {"bytes": counts.body_bytes, "requests": counts.requests, "first_batch_seconds": first,
             "stalled_seconds": stalled, "seconds": seconds}  # fmt: skip
 
 
-def _rank(case: Case, rank: int, store: str, opened: Barrier, stepped: Barrier, told: Any) -> None:
+def _rank(case: Case, rank: int, store: str, cache: str, opened: Barrier, stepped: Barrier, told: Any) -> None:
     """Take batches as a trainer does: all ranks begin a step together."""
+    if case.cache:
+        gm.storage("s3://", cache=cache, cache_bytes=case.cache)
     gm.Loader(gm.Plan(_tiny(), seq_len=16, batch_size=4), keys="labels").batch(0)  # what has to be imported
     plan = case.plan(store)
     opened.wait()

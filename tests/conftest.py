@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -20,9 +21,11 @@ from gristmill.store.writer import shard_cuts, shard_name, write_shard
 sys.path.append(str(Path(__file__).parent))
 from near_texts import edit, engine, jaccard, make_batch, shingles, texts_of
 from s3_fixtures import _proxy, proxy, server, upload
+from spark_cluster import spark, spark_cluster
 
 __all__ = [  # fixtures
-    "_proxy", "edit", "engine", "jaccard", "make_batch", "proxy", "server", "shingles", "texts_of", "upload",
+    "_proxy", "edit", "engine", "jaccard", "make_batch", "proxy", "server", "shingles", "spark", "spark_cluster",
+    "texts_of", "upload",
 ]  # fmt: skip
 
 # No deadlines: the first call of a kernel compiles it, and the machines are shared.
@@ -145,3 +148,17 @@ def make_store() -> Callable[..., Path]:
 def make_bare() -> Callable[..., Path]:
     """`make_bare(path, documents, vocab=, idx=)`: a foreign `.bin` (or headerless `.npy`), with `.idx` if asked."""
     return bare_file
+
+
+@pytest.fixture(scope="session")
+def open_files() -> Callable[[Path], list[str]]:
+    """`open_files(folder)`: those below a folder that this process has open, whatever other tests' threads have."""
+
+    def below(folder: Path) -> list[str]:
+        found = []
+        for descriptor in os.listdir("/proc/self/fd"):
+            with contextlib.suppress(OSError):  # closed meanwhile
+                found.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        return [path for path in found if path.startswith(str(folder))]
+
+    return below

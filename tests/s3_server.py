@@ -11,7 +11,8 @@ from pathlib import Path
 
 KEY, SECRET = "the-key-of-the-tests", "the-secret-of-the-tests"
 BUCKET = "corpus"
-_START_SECONDS = 120
+# Somebody else may take one of its ports between our look and its start.
+_START_SECONDS, _ATTEMPTS = 120, 5
 
 
 def free_ports(count: int) -> list[int]:
@@ -21,7 +22,8 @@ def free_ports(count: int) -> list[int]:
         with socket.socket() as one, socket.socket() as other:
             one.bind(("127.0.0.1", 0))
             port = one.getsockname()[1]
-            if port < 50_000 and port not in found and other.connect_ex(("127.0.0.1", port + 10_000)):
+            apart = all(abs(port - each) not in (0, 10_000) for each in found)
+            if port < 50_000 and apart and other.connect_ex(("127.0.0.1", port + 10_000)):
                 found.append(port)
     return found
 
@@ -39,9 +41,17 @@ class Server:
     def __init__(self, folder: Path) -> None:
         config = {"credentials": [{"accessKey": KEY, "secretKey": SECRET}], "actions": ["Admin"], "name": "tests"}
         (folder / "s3.json").write_text(json.dumps({"identities": [config]}))
-        ports = port_flags()
+        self._folder, self._log = folder, folder / "weed.log"
+        for _ in range(_ATTEMPTS):
+            self._start()
+            if self._has_bucket():
+                return
+            self.stop()
+        raise RuntimeError(f"the S3 server did not start: {self._log.read_text(errors='replace')[-2000:]}")
+
+    def _start(self) -> None:
+        folder, ports = self._folder, port_flags()
         self.s3, self.http = (int(flag.partition("=")[2]) for flag in ports[:2])
-        self._log = folder / "weed.log"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [Path(sys.executable).with_name("weed"), "mini", f"-dir={folder}", f"-bucket={BUCKET}",
@@ -49,20 +59,19 @@ class Server:
                  "-master.volumeSizeLimitMB=64", "-master.telemetry=false", *ports],
                 stdout=log, stderr=log, cwd=folder,
             )  # fmt: skip
-        self._await_bucket()
 
     @property
     def address(self) -> str:
         return f"http://127.0.0.1:{self.s3}"
 
-    def _await_bucket(self) -> None:
-        """The server lists its parts once all of them answer, the bucket included."""
+    def _has_bucket(self) -> bool:
+        """The server lists its parts once all of them answer, the bucket included; False if it ends before."""
         until = time.monotonic() + _START_SECONDS
         while b"components are running" not in self._log.read_bytes():
             if time.monotonic() > until or self._process.poll() is not None:
-                self.stop()
-                raise RuntimeError(f"the S3 server did not start: {self._log.read_text(errors='replace')[-2000:]}")
+                return False
             time.sleep(0.1)
+        return True
 
     def stop(self) -> None:
         self._process.kill()

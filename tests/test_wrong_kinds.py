@@ -16,12 +16,13 @@ import numpy as np
 import pytest
 
 import gristmill as gm
+from gristmill.adapters.hf_stream import CausalLMStream
 from gristmill.adapters.hf_trainer import CausalLMDataset
 from gristmill.adapters.huggingface import fast_load_iterable_dataset
 from gristmill.adapters.lightning import GristmillDataModule
 from gristmill.adapters.local_datamodule import LocalDataModule
 from gristmill.adapters.local_files import LocalTokenizedDataset, LocalTokenizedDatasetFixed, create_dataloaders
-from gristmill.adapters.olmo_core import GristmillDataLoader
+from gristmill.adapters.olmo_core import GristmillDataLoader, GristmillStreamLoader
 from gristmill.adapters.passes import PassLoader
 from gristmill.adapters.random_windows import GPTDataConfig, GPTDataLoader
 from gristmill.adapters.torch import BatchDataset, SampleDataset, TorchLoader, state_from_snapshot
@@ -99,7 +100,14 @@ def cases() -> dict[str, Case]:
             "cut": TEXT, "unit": optional(WHOLE), "block": optional(WHOLE), "weights_in": TEXT,
             "max_epochs": optional(WHOLE, {"dict"}), "shards": {"none", "dict"}, "phases": set(),
             "exclude": {"list"}, "skip": set(), "shuffle": FLAG, "drop_last": FLAG,
-            "locality": {"none", "dict"}}),
+            "locality": {"none", "dict"}, "augment": set()}),
+        "gm.FIM": Case(gm.FIM, {"rate": {"dict"}, "spm_rate": set(), "level": set(), "prefix": {"whole", "text"},
+                                "middle": {"whole", "text"}, "suffix": {"whole", "text"}}),
+        "gm.SpanCorruption": Case(gm.SpanCorruption, {"rate": {"dict"}, "density": set(), "mean_length": WHOLE,
+                                                      "sentinels": {"list"}}),
+        "gm.Mask": Case(gm.Mask, {"rate": {"dict"}, "token": {"whole", "text"}, "masked": set(), "random": set(),
+                                  "vocab_size": optional(WHOLE)}),
+        "gm.Noise": Case(gm.Noise, {"rate": {"dict"}, "vocab_size": optional(WHOLE)}),
         "gm.Phase": Case(gm.Phase, {
             "from_step": WHOLE, "weights": {"none", "dict"}, "seq_len": optional(WHOLE),
             "batch_size": optional(WHOLE), "shards": {"none", "dict"}, "restart": FLAG}, {"from_step": 1}),
@@ -133,6 +141,11 @@ def cases() -> dict[str, Case]:
                            {"recipe": recipe}),
         "gm.dry_run": Case(gm.dry_run, {"recipe": {"text", "dict"}, "sample": WHOLE, "progress": {"none"},
                                         "options": {"none", "dict"}}, {"recipe": recipe}),
+        "gm.ShardWriter": Case(gm.ShardWriter, {
+            "pattern": PATH, "maxcount": WHOLE, "maxsize": {"text", "whole"}, "start_shard": WHOLE, "overwrite": FLAG},
+            {"pattern": place / "new-%04d.tar"}),
+        "gm.stream_recipe": Case(gm.stream_recipe, {"recipe": {"text", "dict"}, "progress": {"none"}},
+                                 {"recipe": recipe}),
         "gm.RunOptions": Case(gm.RunOptions, {"workers": optional(WHOLE), "memory": {"text", "whole"},
                                               "work": optional(PATH), "keep_dropped": FLAG,
                                               "save_index": optional(PATH), "engine": TEXT}),
@@ -156,14 +169,22 @@ def cases() -> dict[str, Case]:
         "Stream.filter": Case(stream().filter, {"rule": TEXT, "batch": FLAG}, {"rule": "length"}),
         "Stream.map": Case(stream().map, {"function": set(), "batch": FLAG}, {"function": len}),
         "Stream.tokenize": Case(stream().tokenize, {"tokenizer": set(), "eos": optional()}, {"tokenizer": "byte"}),
+        "Stream.recipe": Case(stream().tokenize("byte").recipe, {"out": PATH}),
         "Stream.pack": Case(stream().tokenize("byte").pack, {"seq_len": WHOLE}),
         "Stream.batch": Case(stream().tokenize("byte").pack(8).batch, {
             "batch_size": WHOLE, "seed": WHOLE, "shuffle": FLAG, "epochs": optional(WHOLE), "hold": WHOLE},
             {"batch_size": 4}),
         "StreamLoader": Case(stream().tokenize("byte").pad(8).batch(4).loader, {
-            "rank": WHOLE, "world_size": WHOLE, "pad_to_multiple_of": optional(WHOLE), "examples": WHOLE, **loading}),
-        "gm.mix": Case(gm.mix, {"streams": set(), "weights": {"dict"}},
-                       {"streams": {"a": stream().tokenize("byte").pad(8)}, "weights": {"a": 1}}),
+            "rank": WHOLE, "world_size": WHOLE, "pad_to_multiple_of": optional(WHOLE), "examples": WHOLE,
+            "workers": WHOLE, **loading}),
+        "CausalLMStream": Case(CausalLMStream, {
+            "stream": set(), "keys": PATHS, "threads": WHOLE, "workers": WHOLE, "pad_to_multiple_of": optional(WHOLE)},
+            {"stream": stream().tokenize("byte").pad(8).batch(4)}),
+        "GristmillStreamLoader": Case(GristmillStreamLoader, {
+            "stream": set(), "doc_lens": FLAG, "threads": WHOLE, "workers": WHOLE, "dp_world_size": optional(WHOLE),
+            "dp_rank": optional(WHOLE)}, {"stream": stream().tokenize("byte").pad(8).batch(4)}),
+        "gm.mix": Case(gm.mix, {"sources": set(), "weights": {"dict"}, "augment": set(), "locality": {"none"}},
+                       {"sources": {"a": stream().tokenize("byte").pad(8)}, "weights": {"a": 1}}),
         "gm.merge_states": Case(gm.merge_states, {"states": set()}),
         "gm.storage": Case(gm.storage, {
             "address": set(), "endpoint": {"none"}, "region": optional(TEXT), "anonymous": FLAG,
@@ -209,9 +230,17 @@ def cases() -> dict[str, Case]:
         "ArrowIterableDataset.shuffle": Case(arrow().shuffle, {"seed": WHOLE, "rows": optional()}, {"seed": 0}),
         "ArrowIterableDataset.shard": Case(arrow().shard, {"num_shards": WHOLE, "index": WHOLE},
                                            {"num_shards": 9, "index": 0}),
-        "ArrowIterableDataset.map": Case(arrow().map, {"function": set(), "batched": FLAG, "batch_size": WHOLE,
-                                                       "remove_columns": PATHS}, {"function": dict}),
-        "ArrowIterableDataset.filter": Case(arrow().filter, {"function": set()}),
+        "ArrowIterableDataset.map": Case(arrow().map, {
+            "function": set(), "batched": FLAG, "batch_size": WHOLE, "remove_columns": PATHS, "with_indices": FLAG,
+            "fn_kwargs": optional({"dict"})}, {"function": dict}),
+        "ArrowIterableDataset.filter": Case(arrow().filter, {
+            "function": set(), "batched": FLAG, "batch_size": WHOLE, "with_indices": FLAG,
+            "fn_kwargs": optional({"dict"})}, {"function": dict}),
+        "ArrowIterableDataset.batch": Case(arrow().batch, {"batch_size": WHOLE, "drop_last_batch": FLAG},
+                                           {"batch_size": 2}),
+        "ArrowIterableDataset.take": Case(arrow().take, {"n": WHOLE}),
+        "ArrowIterableDataset.skip": Case(arrow().skip, {"n": WHOLE}),
+        "ArrowIterableDataset.set_epoch": Case(arrow().set_epoch, {"epoch": WHOLE}),
         "ArrowIterableDataset.with_format": Case(arrow().with_format, {"format": set()}),
         "fast_load_iterable_dataset": Case(fast_load_iterable_dataset, {
             "path": TEXT, "split": TEXT, "index_dir": optional(PATH), "force_reindex": FLAG}, {"path": "nowhere"}),

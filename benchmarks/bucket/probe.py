@@ -3,6 +3,7 @@
 python -m bucket.probe '["load", {"paths": ["s3://corpus/large/train"], "block": 256, "window": 64}]'
 """
 
+import importlib
 import json
 import os
 import random
@@ -69,7 +70,8 @@ def load(
 
 
 def _warm_up() -> None:
-    """Serve a batch of a store on disk."""
+    """Serve a batch of a store on disk, which is too small to need the code that checks blocks."""
+    importlib.import_module("gristmill.core.kernels.xxh3")
     with tempfile.TemporaryDirectory() as folder:
         store = tiny_store(Path(folder))
         plan = gm.Plan(store, seq_len=16, batch_size=4, options={"locality": {"block": 2, "window": 2}})

@@ -32,8 +32,9 @@ def markdown(results: dict[str, Any], measured: Measured) -> str:
             "",
             f"## Peers, the same 134 MB, {timing['peer_rounds']} rounds",
             "",
-            "From the construction of data set and loader to the last batch of the epoch, 64 x 2,048 int64 each. Warm: "
-            "a fresh process that finds the whole epoch in its cache on disk.",
+            "From the construction of data set and loader to the last batch of the epoch, 64 x 2,048 int64 each; "
+            "imports and compiled code are there already. Warm: a fresh process that finds the whole epoch in its "
+            "cache on disk.",
             "",
             *_peers(measured["peers"]),
             "",

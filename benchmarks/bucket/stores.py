@@ -9,10 +9,12 @@ import numpy as np
 
 from bucket.server import Bucket
 from gristmill.importing import import_tokens
+from gristmill.store.importing import import_store
 from harness.corpus import BATCH_SIZE, EOS, SEQ_LEN, Corpus
 
 SMALL_BATCHES = 512  # 134 MB: what the slowest contender reads in some seconds
 COPIES = 2  # 800 MB: enough that the start is a small part of an epoch
+WIDE = "wide"  # the corpus once, ids of four bytes, as vocabularies over 65,536 have them: 800 MB too
 SHARDS, MANY_SHARDS = 12, 10_000
 PEER_FORMATS = ("mosaic-mds-small", "litdata-chunks-small")
 
@@ -31,13 +33,14 @@ def _cut(corpus: Corpus, tokens: int, folder: Path) -> None:
 
 
 def add_stores(bucket: Bucket, corpus: Corpus) -> dict[str, Path]:
-    """Stores of Gristmill's in the bucket: `small`, `large` and `many`; the first two are given as folders, too."""
+    """Stores of Gristmill's in the bucket: `small`, `large`, `wide` and `many`; all but the last are folders, too."""
     small, large = small_corpus(corpus), corpus.repeated(COPIES)
     parts = {"small": small.shards(SHARDS), "large": large.shards(SHARDS)}
     folders = {
         name: corpus.made(f"store-{name}", lambda folder, files=files: _import(files, folder))  # type: ignore[misc]
         for name, files in parts.items()
     }
+    folders[WIDE] = corpus.made(f"store-{WIDE}", lambda folder: _import_wide(corpus.shards(SHARDS), folder))
     for name, folder in folders.items():
         bucket.add(name, folder.rglob("*.*"), folder)
     with _unsynced() as folder:
@@ -50,6 +53,15 @@ def add_stores(bucket: Bucket, corpus: Corpus) -> dict[str, Path]:
 def _import(files: list[Path], folder: Path) -> None:
     """A store with sums of token files, one shard a file."""
     import_tokens(files, folder, "gpt2", dtype="uint16", progress=False)
+
+
+def _import_wide(files: list[Path], folder: Path) -> None:
+    """The same ids in four bytes each."""
+    with tempfile.TemporaryDirectory() as wide:
+        made = [Path(wide) / path.name for path in files]
+        for path, other in zip(files, made, strict=True):
+            np.fromfile(path, np.uint16).astype(np.uint32).tofile(other)
+        import_store(made, folder, eos=EOS, vocab_size=1 << 17, dtype="uint32", progress=False)
 
 
 def _trained_from(store: Path) -> Iterator[Path]:

@@ -11,7 +11,10 @@ RIVALS = ("mosaicml-streaming", "litdata")
 
 def judge(measured: Measured) -> list[dict[str, Any]]:
     """Each target with what was measured; None where a part of it failed."""
-    targets = [_verdict("the Loader's bytes/s, of obstore's alone", of_obstore(measured), 0.8)]
+    targets = [
+        _verdict("the Loader's bytes/s, of obstore's alone", of_obstore(measured, "Loader"), 0.8),
+        _verdict("the same with ids of four bytes", of_obstore(measured, "Loader, ids of four bytes"), 0.8),
+    ]
     for state in ("cold", "warm"):
         for rival in RIVALS:
             targets.append(_verdict(f"times {rival}, {state}", of_peer(measured, rival, state), 3.0))
@@ -27,10 +30,10 @@ def judge(measured: Measured) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def of_obstore(measured: Measured) -> float | None:
-    """The loader's speed by that of the fastest setting of obstore alone."""
+def of_obstore(measured: Measured, name: str) -> float | None:
+    """A loader's speed by that of the fastest setting of obstore alone."""
     cases = {case.name: case for case in measured["throughput"]}
-    return ratio(cases["Loader"], fastest([case for name, case in cases.items() if name.startswith("obstore")]))
+    return ratio(cases[name], fastest([case for name, case in cases.items() if name.startswith("obstore")]))
 
 
 def of_peer(measured: Measured, rival: str, state: str) -> float | None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gristmill.loader.loader import Loader
     from gristmill.loader.plan_file import load_plan
     from gristmill.mixing import create_balanced_mix
+    from gristmill.order.augment import FIM, Mask, Noise, SpanCorruption
     from gristmill.order.options import Exclude, Locality, Phase, PlanOptions, Skip
     from gristmill.order.plan import Plan
     from gristmill.places.storage import storage
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
     from gristmill.store.export import export_store as export
     from gristmill.store.opening import open_store as open
     from gristmill.store.reader import Store
+    from gristmill.store.shard_writer import ShardWriter
     from gristmill.store.verify import verify
+    from gristmill.streaming import stream_recipe
     from gristmill.streams.state import merge_states
     from gristmill.streams.stream import mix, stream
     from gristmill.training import train_tokenizer
@@ -48,12 +51,14 @@ _HOMES = {
         ("ConfigError", "EngineError", "GristmillError", "SourceError", "StateError", "StoreError"), "core.errors"
     ),
     "Loader": "loader.loader",
+    **dict.fromkeys(("FIM", "Mask", "Noise", "SpanCorruption"), "order.augment"),
     **dict.fromkeys(("Exclude", "Locality", "Phase", "PlanOptions", "Skip"), "order.options"),
     "Plan": "order.plan",
     "index": "indexing",
     "Recipe": "recipe",
     "create_balanced_mix": "mixing",
     **dict.fromkeys(("RunOptions", "dry_run", "prepare"), "run"),
+    "ShardWriter": "store.shard_writer",
     "Store": "store.reader",
     "export": "store.export:export_store",
     "import_": "importing:import_tokens",
@@ -64,24 +69,30 @@ _HOMES = {
     "open": "store.opening:open_store",
     "storage": "places.storage",
     "stream": "streams.stream",
+    "stream_recipe": "streaming",
     "train_tokenizer": "training",
     "verify": "store.verify",
 }
 
-__all__ = [
+__all__ = [  # noqa: RUF022  # FIM is a class, no constant
     "ConfigError",
     "EngineError",
     "Exclude",
+    "FIM",
     "GristmillError",
     "Loader",
     "Locality",
+    "Mask",
+    "Noise",
     "Phase",
     "Plan",
     "PlanOptions",
     "Recipe",
     "RunOptions",
+    "ShardWriter",
     "Skip",
     "SourceError",
+    "SpanCorruption",
     "StateError",
     "Store",
     "StoreError",
@@ -98,6 +109,7 @@ __all__ = [
     "prepare",
     "storage",
     "stream",
+    "stream_recipe",
     "train_tokenizer",
     "verify",
 ]

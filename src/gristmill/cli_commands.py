@@ -14,8 +14,8 @@ from gristmill.core.values import Amount, Count, Positive, Rate, Seconds, Seed, 
 def add_commands(commands: Commands) -> None:
     """Every command, in the order of the help."""
     for declare in (
-        _prepare, _init, _train_tokenizer, _inspect, _dropped, _verify, _index, _join, _export, _import, _simulate,
-        _bench, _warm, _demo,
+        _prepare, _init, _stream, _train_tokenizer, _inspect, _dropped, _verify, _index, _join, _export, _import,
+        _simulate, _bench, _warm, _demo,
     ):  # fmt: skip
         declare(commands)
 
@@ -81,7 +81,9 @@ def _add_source_options(parser: argparse._ArgumentGroup) -> None:
 
 
 def _add_run_options(parser: argparse._ArgumentGroup) -> None:
-    add(parser, "--engine", "NAME", "Work there: local, which is this machine, by default.")
+    add(parser, "--engine", "NAME", "Work there: local (this machine, the default), or spark.")
+    add(parser, "--master", "URL", "With --engine spark: the cluster's address; by default this machine.")
+    add(parser, "--remote", "URL", "With --engine spark: a Spark Connect server, sc://HOST:PORT.")
     add_number(parser, "--workers", Positive, "Work in so many processes; as many as cores by default.")
     add(parser, "--memory", "SIZE", "Use so much for the whole run, and spill the rest to disk; 4GB by default.")
     add(parser, "--work", "DIR", "Keep unfinished work here, and use it again in later runs.")
@@ -102,6 +104,24 @@ def _init(commands: Commands) -> None:
     )  # fmt: skip
     add(parser, "path", "FILE", "The file to write; recipe.yaml by default.", nargs="?", default="recipe.yaml")
     add_flag(parser, "--overwrite", "Replace the file.")
+
+
+def _stream(commands: Commands) -> None:
+    parser = command(
+        commands, "stream", "cli_prepare:run_stream",
+        "Look at the first batches of a recipe's stream: what a model would see, how fast it comes, and what the "
+        "filters drop. Nothing is written; `gristmill prepare --recipe` makes the store of the same documents.",
+        "recipe.yaml", "recipe.yaml --cut pad --seq-len 512 --examples 3", "recipe.yaml --steps 1000 --json",
+    )  # fmt: skip
+    add(parser, "recipe", "RECIPE", "A YAML file as for prepare; `gristmill init` writes one to begin with.")
+    add_number(parser, "--steps", Positive, "Take so many batches; 10 by default.", default=10)
+    add_number(parser, "--seq-len", Positive, "Tokens a sequence; 2,048 by default.", default=2048)
+    add_number(parser, "--batch-size", Positive, "Sequences a batch; 8 by default.", default=8)
+    add(parser, "--cut", None, "How sequences are cut: pack (the default), chunk, pad.",
+        choices=("pack", "chunk", "pad"), default="pack")  # fmt: skip
+    add_number(parser, "--seed", Seed, "It decides the order; by default the recipe's.")
+    add_number(parser, "--examples", Count, "Show so many documents that were dropped, of each reason; 0 by default.",
+               default=0)  # fmt: skip
 
 
 def _train_tokenizer(commands: Commands) -> None:
@@ -195,11 +215,16 @@ def _export(commands: Commands) -> None:
         parser,
         "--to",
         "FORMAT",
-        "One of megatron, olmo, nanogpt, llmc, npy, sharded-bin, mds and litdata.",
+        "One of megatron, olmo, nanogpt, llmc, npy, sharded-bin, mds, litdata and webdataset.",
         required=True,
     )
     add(parser, "--out", "DIR", "An empty folder.", required=True)
-    add_number(parser, "--seq-len", Positive, "For mds and litdata: samples of so many tokens, not a document each.")
+    add_number(
+        parser,
+        "--seq-len",
+        Positive,
+        "For mds, litdata and webdataset: samples of so many tokens, not a document each.",
+    )
     add_flag(parser, "--overwrite", "Replace an older export.")
 
 

@@ -1,4 +1,4 @@
-"""The commands that make stores: prepare, init, train-tokenizer."""
+"""The commands that recipes are for: prepare, init, stream; and train-tokenizer."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from gristmill.run import RunOptions, dry_run, prepare
 from gristmill.show.reports import show_forecast, show_trained
 from gristmill.show.store import show_made
 from gristmill.show.terminal import line
+from gristmill.stages.warming import warm
 from gristmill.store.opening import open_split
 from gristmill.training import train_tokenizer
 
@@ -51,7 +52,7 @@ def _look_ahead(recipe: Recipe, chosen: argparse.Namespace) -> None:
 
 
 def _run_options(chosen: argparse.Namespace) -> RunOptions:
-    given = _given(chosen, ("engine", "workers", "memory", "work", "save_index"))
+    given = _given(chosen, ("engine", "master", "remote", "workers", "memory", "work", "save_index"))
     return from_mapping(RunOptions, {"keep_dropped": chosen.keep_dropped, **given}, "options")
 
 
@@ -126,6 +127,25 @@ def run_init(chosen: argparse.Namespace) -> None:
     place_at(path).write(pkgutil.get_data("gristmill", "recipe_template.yaml") or b"")
     then = f"edit its sources, then run `gristmill prepare --recipe {path} --dry-run`"
     answer(chosen, {"path": str(path)}, lambda: line(f"{path} is written: {then}."))
+
+
+def run_stream(chosen: argparse.Namespace) -> None:
+    from gristmill.figures.stream import look  # streams take 0.2 s to import, which `prepare` does without
+    from gristmill.show.stream import show_stream
+    from gristmill.streaming import as_stream, unheeded
+
+    recipe = read_recipe(chosen.recipe)
+    with progress_bar(chosen) as bar:
+        warm(recipe, bar)
+        rows = getattr(as_stream(recipe, bar), chosen.cut)(chosen.seq_len)
+    seed = recipe.seed if chosen.seed is None else chosen.seed
+    found, undone = (
+        look(rows.batch(chosen.batch_size, seed=seed, epochs=1), chosen.steps, chosen.examples),
+        unheeded(recipe),
+    )
+    title = f"{chosen.recipe}: {chosen.cut} {chosen.seq_len:,} x {chosen.batch_size:,}, seed {seed}"
+    figures = {"recipe": chosen.recipe, **vars(found), "undone": undone}
+    answer(chosen, figures, lambda: show_stream(title, chosen.recipe, found, undone))
 
 
 def run_train_tokenizer(chosen: argparse.Namespace) -> None:

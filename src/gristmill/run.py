@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import platform
 import tempfile
@@ -16,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gristmill.core.arguments import PathLike, as_choice, as_flag, as_whole, refuse
+from gristmill.core.arguments import PathLike, as_choice, as_flag, as_text, as_whole, refuse
 from gristmill.core.errors import ConfigError, SourceError
 from gristmill.core.options import as_options
 from gristmill.core.progress import Progress, Shown, shown
@@ -25,7 +24,7 @@ from gristmill.core.sizes import parse_size
 from gristmill.core.version import version
 from gristmill.curate.chain import Curation
 from gristmill.engine import ENGINES, make_engine
-from gristmill.engine.base import Engine
+from gristmill.engine.base import Engine, Means
 from gristmill.places.address import Address
 from gristmill.places.door import address_of, as_path, place_at, sizes
 from gristmill.places.storage import use
@@ -40,8 +39,8 @@ from gristmill.stages.readiness import check_ready
 from gristmill.stages.sampling import sample_sources
 from gristmill.stages.warming import warm
 from gristmill.store.files import sampled_checksum
-from gristmill.store.folder import STORE_FILES, Making
-from gristmill.store.manifest import SPLITS, Manifest, ShardEntry
+from gristmill.store.folder import Making, own_files
+from gristmill.store.manifest import Manifest, ShardEntry
 from gristmill.store.opening import TOKENIZER
 from gristmill.store.seekable import library_versions
 from gristmill.tokenize.tokenizer import Tokenizer, load_tokenizer
@@ -56,12 +55,13 @@ Splits = dict[str, list[ShardEntry]]
 class RunOptions:
     """Where and how a recipe is run; none of it changes a byte of the store.
 
-    `engine` a name of `gristmill.engine.ENGINES`: `local`, this machine. `workers` processes (as many as the machine
-    has cores unless given). `memory` for the whole run: queries take half of it and then spill to disk, the rest is for
-    workers (0.5 to 1 GB each). `work` a folder that is kept and used again; without it one in the store (for a store in
-    object storage one in the user's cache folder), removed at the end. `keep_dropped` puts the texts of dropped
-    documents into `dropped.parquet`. `save_index` a new folder for what later runs need to find near duplicates of this
-    one's texts.
+    `engine` a name of `gristmill.engine.ENGINES`: `local`, this machine, or `spark`, at the address `master`
+    (spark://HOST:PORT, yarn, ...; this machine unless given) or at the Spark Connect server `remote` (sc://HOST:PORT).
+    `workers` processes (as many as the machine has cores unless given). `memory` for the whole run: queries take half
+    of it and then spill to disk, the rest is for workers (0.5 to 1 GB each). `work` a folder that is kept and used
+    again; without it one in the store (for a store in object storage one in the user's cache folder), removed at the
+    end. `keep_dropped` puts the texts of dropped documents into `dropped.parquet`. `save_index` a new folder for what
+    later runs need to find near duplicates of this one's texts.
     """
 
     workers: int | None = None
@@ -70,9 +70,12 @@ class RunOptions:
     keep_dropped: bool = False
     save_index: str | None = None
     engine: str = "local"
+    master: str | None = None
+    remote: str | None = None
 
     def __post_init__(self) -> None:
         as_choice("engine", self.engine, tuple(ENGINES))
+        _check_address(self)
         if self.workers is not None:
             as_whole("workers", self.workers)
         if parse_size(self.memory, "memory") < parse_size(_LEAST_MEMORY, "memory"):
@@ -84,6 +87,17 @@ class RunOptions:
             if getattr(self, name) is not None:
                 as_path(name, getattr(self, name))
         as_flag("keep_dropped", self.keep_dropped)
+
+
+def _check_address(options: RunOptions) -> None:
+    """A cluster's address is for an engine that has one, and it has one of them."""
+    for name in ("master", "remote"):
+        if getattr(options, name) is not None:
+            as_text(name, getattr(options, name), "the address of a Spark cluster")
+            if options.engine == "local":
+                raise ConfigError(f'{name}= is for engine="spark".', arguments=(name, "engine"))
+    if options.master and options.remote:
+        raise ConfigError("Give master= or remote= (Spark Connect), not both.", arguments=("master", "remote"))
 
 
 def prepare(
@@ -161,7 +175,8 @@ def _opened(
     if not isinstance(engine, str):
         return nullcontext(engine)
     memory = parse_size(options.memory, "memory") // 2
-    return closing(make_engine(engine, _worker_count(options, units), memory, scratch))
+    means = Means(_worker_count(options, units), memory, scratch, options.master, options.remote)
+    return closing(make_engine(engine, means))
 
 
 def _worker_count(options: RunOptions, units: Sequence[Unit]) -> int:
@@ -205,14 +220,10 @@ def _dry_run(recipe: Recipe, sample: int, progress: Progress, options: RunOption
 def _inputs(root: Address, recipe: Recipe, progress: Progress) -> list[InputFile]:
     """The files to read, in order; what lies in the output's own places is output, even below an input folder."""
     files = [file for source in recipe.sources for file in expand(source.name, source.paths)]
-    here = Path(place_at(root).real())
-    splits = {here / split for split in SPLITS}
-    real = functools.cache(lambda folder: Path(place_at(folder).real()))
-    own = {file for file in files if (folder := real(file.path.parent)) in splits
-           or (folder == here and file.path.name in STORE_FILES)}  # fmt: skip
+    own = own_files(root, (file.path for file in files))
     if own:
         progress.note(f"{len(own):,} files of {root} itself were not read as input.")
-    return [file for file in files if file not in own]
+    return [file for file in files if file.path not in own]
 
 
 def _check_not_empty(pipeline: Pipeline, splits: Splits, files: int) -> None:

@@ -159,6 +159,25 @@ def test_the_loss_is_that_of_the_next_token_computed_by_hand(make_plan, cut):
     assert (cut == "pack") == bool((batch["labels"][:, 1:] == -100).any())
 
 
+@pytest.mark.parametrize("cut", ["chunk", "pack"])
+def test_the_loss_of_blurred_inputs_is_that_of_the_clean_text(make_plan, cut):
+    plan = make_plan(cut=cut, augment=[gm.Noise(rate=0.5, vocab_size=EOS + 1)])
+    rows = CausalLMDataset(plan).__getitems__(range(ROWS))
+    batch = {key: torch.stack([row[key] for row in rows]) for key in rows[0]}
+    found = make_model().eval()(**batch)
+    shifted = torch.from_numpy(gm.Loader(make_plan(cut=cut), keys=("labels",)).batch(0)["labels"])[:, :-1]
+    by_hand = functional.cross_entropy(found.logits[:, :-1].flatten(0, 1), shifted.flatten())
+    assert found.loss.item() == pytest.approx(by_hand.item(), rel=1e-6)
+
+
+def test_hidden_tokens_are_asked_for_where_they_are(make_plan):
+    plan = make_plan(augment=[gm.Mask(rate=0.5, token=EOS + 1, vocab_size=EOS)])
+    rows = CausalLMDataset(plan).__getitems__(range(ROWS))
+    expected = gm.Loader(plan, threads=0).batch(0)
+    for key in ("input_ids", "labels"):
+        assert torch.equal(torch.stack([row[key] for row in rows]), torch.from_numpy(expected[key]))
+
+
 def test_evaluation_sees_every_row_once(tmp_path, make_plan, store):
     val = make_plan(steps=None, batch_size=5, shuffle=False, drop_last=False)
     data = CausalLMDataset(val)

@@ -1,5 +1,8 @@
 """Lightning's Trainer on a plan: every way to stop a fit, and to go on, sees each batch once."""
 
+import itertools
+import json
+
 import lightning
 import pytest
 import torch
@@ -78,10 +81,10 @@ def make_trainer(folder, max_steps=-1, every=None, **options):
     )
 
 
-def fit(folder, plan, max_steps=-1, every=None, resume=None, val=None, schedule=False, threads=0, **options):
+def fit(folder, plan, max_steps=-1, every=None, resume=None, val=None, schedule=False, threads=0, workers=0, **options):
     """Train; with `every`, keep each of those steps as step=N.ckpt."""
     trainer, model = make_trainer(folder, max_steps, every, **options), Model(schedule)
-    data = GristmillDataModule(plan, val, keys=("labels",), threads=threads)
+    data = GristmillDataModule(plan, val, keys=("labels",), threads=threads, workers=workers)
     trainer.fit(model, data, ckpt_path=resume)
     return trainer, model
 
@@ -195,3 +198,45 @@ def test_narrow_batches_and_their_masks_reach_the_trainer(make_plan):
     for batch in module.train_dataloader():
         assert batch["attention_mask"].any(dim=0).all()
         assert batch["attention_mask"].shape == batch["input_ids"].shape
+
+
+# Streams
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("texts")
+    rows = ({"id": str(i), "text": f"Document {i}. " * (1 + i % 9)} for i in range(150))
+    (folder / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def make_stream(folder, **options):
+    return gm.stream(f"{folder}/*.jsonl").tokenize("byte").pack(16).batch(4, seed=1, **options)
+
+
+def shown(batches):
+    return [batch["sample_ids"].tolist() for batch in batches]
+
+
+def test_a_fit_on_a_stream_stopped_at_any_step_goes_on_to_the_last_bit(tmp_path, texts):
+    stream = make_stream(texts)
+    _, whole = fit(tmp_path, stream, 12, every=1)
+    assert whole.seen == shown(itertools.islice(stream.loader(threads=0), 12))
+    for step in (1, 7, 11):
+        made = {"workers": 1} if step == 7 else {"threads": 2}
+        _, resumed = fit(tmp_path, make_stream(texts), 12, resume=tmp_path / f"step={step}.ckpt", **made)
+        assert resumed.seen == whole.seen[step:] and resumed.losses == whole.losses[step:]
+
+
+def test_a_stream_to_validate_on_is_whole_each_time_and_must_end(tmp_path, texts):
+    val = make_stream(texts, epochs=1, shuffle=False)
+    _, model = fit(tmp_path, make_stream(texts), 6, val=val, val_check_interval=3, num_sanity_val_steps=0)
+    assert model.validated == 2 * shown(val.loader(threads=0))
+    with pytest.raises(gm.ConfigError, match="epochs=1"):
+        GristmillDataModule(make_stream(texts), make_stream(texts))
+
+
+def test_workers_are_for_streams(make_plan):
+    with pytest.raises(gm.ConfigError, match="workers are for streams"):
+        GristmillDataModule(make_plan(), workers=2)

@@ -19,7 +19,7 @@ from olmo_core.train.callbacks import BatchSizeSchedulerCallback, Callback, Chec
 from olmo_core.train.train_module import TransformerTrainModuleConfig
 
 import gristmill as gm
-from gristmill.adapters.olmo_core import GristmillDataLoader
+from gristmill.adapters.olmo_core import GristmillDataLoader, GristmillStreamLoader
 from gristmill.testing import EOS, random_documents, tiny_store
 
 SEQ_LEN, ROWS = 16, 4
@@ -194,6 +194,15 @@ def test_excluded_documents_have_no_part_in_the_loss(make_plan: Callable[..., gm
         assert (get_labels(loader[hit.step])[hit.row] == -100).sum() > 1  # one is the window's end
 
 
+def test_labels_of_an_augmentation_are_handed_over_and_others_are_olmo_cores(make_plan: Callable[..., gm.Plan]) -> None:
+    noise = make_plan(steps=2, augment=[gm.Noise(rate=0.5, vocab_size=EOS + 1)])
+    [loader] = ranks_of(noise, 1)
+    for step, batch in enumerate(epoch_of(loader)):
+        clean = gm.Loader(make_plan(steps=2), keys="labels", threads=0).batch(step)
+        assert torch.equal(batch["labels"], torch.from_numpy(clean["labels"]))
+    assert "labels" not in epoch_of(ranks_of(make_plan(steps=2), 1)[0])[0]
+
+
 def test_unshuffled_batches_are_those_of_olmo_cores_own_loader(tmp_path: Path) -> None:
     tokens = tiny_store(tmp_path / "store", shards=1)
     (tmp_path / "part.npy").hardlink_to(tmp_path / "store" / "part-0.bin")
@@ -312,6 +321,10 @@ class Watch(Callback):
 
 def train(folder: Path, plan: gm.Plan, stop_at: int | None = None, **callbacks: Callback) -> Watch:
     """Three epochs of a model of two layers, or as far as `stop_at`; goes on where `folder` has a checkpoint."""
+    return train_on(folder, GristmillDataLoader(plan), Duration.epochs(3), stop_at, **callbacks)
+
+
+def train_on(folder: Path, loader: Any, duration: Duration, stop_at: int | None = None, **callbacks: Callback) -> Watch:
     torch.manual_seed(0)
     config = TransformerConfig.llama_like(d_model=16, n_layers=2, n_heads=2, vocab_size=EOS + 1)
     optim, scheduler = AdamWConfig(lr=1e-2), CosWithWarmup(warmup=2, t_max=17)
@@ -323,10 +336,10 @@ def train(folder: Path, plan: gm.Plan, stop_at: int | None = None, **callbacks: 
     trainer = TrainerConfig(
         save_folder=str(folder),
         save_overwrite=True,
-        max_duration=Duration.epochs(3),
+        max_duration=duration,
         hard_stop=Duration.steps(stop_at) if stop_at else None,
         callbacks={"watch": watch, "checkpointer": checkpointer, **callbacks},
-    ).build(module, GristmillDataLoader(plan))
+    ).build(module, loader)
     trainer.fit()
     return watch
 
@@ -352,3 +365,46 @@ def test_the_trainer_is_told_that_the_plan_sets_the_batch_size(
     schedule = BatchSizeSchedulerCallback(batch_sizes=[64, 128], schedule=[Duration.steps(0), Duration.steps(2)])
     with pytest.raises(gm.ConfigError, match="The plan sets the batch size"):
         train(tmp_path, make_plan(steps=6), batch_size=schedule)
+
+
+# Streams
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("texts")
+    rows = ({"id": str(i), "text": f"Document {i}. " * (1 + i % 9)} for i in range(150))
+    (folder / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def make_stream(folder: Path, **options: Any) -> Any:
+    return gm.stream(f"{folder}/*.jsonl").tokenize("byte").pack(SEQ_LEN).batch(ROWS, seed=1, **options)
+
+
+def test_a_trainer_on_a_stream_resumes_to_the_last_bit(tmp_path: Path, texts: Path) -> None:
+    def run(folder: str, stop_at: int | None = None) -> Watch:
+        loader = GristmillStreamLoader(make_stream(texts), threads=0)
+        return train_on(tmp_path / folder, loader, Duration.steps(9), stop_at)
+
+    straight = run("straight")
+    before, after = run("stopped", 4), run("stopped")
+    assert list(after.losses) == list(range(5, 10))
+    assert before.seen | after.seen == straight.seen and before.losses | after.losses == straight.losses
+
+
+def test_ranks_of_a_stream_have_its_rows_and_the_documents_lengths(texts: Path) -> None:
+    whole = next(iter(make_stream(texts).loader(threads=0, keys=("cu_seqlens",))))
+    for rank in range(2):
+        loader = GristmillStreamLoader(make_stream(texts), doc_lens=True, threads=0, dp_world_size=2, dp_rank=rank)
+        loader.reshuffle(1)
+        batch = next(iter(loader))
+        assert batch["input_ids"].tolist() == whole["input_ids"][rank::2].tolist()
+        assert batch["doc_lens"].sum(1).tolist() == [SEQ_LEN] * 2
+        assert loader.get_mock_batch().keys() == batch.keys() and loader.total_batches is None
+    with pytest.raises(gm.ConfigError, match="no epoch 2"):
+        loader.reshuffle(2)
+    with pytest.raises(gm.StateError, match="not made with GristmillStreamLoader"):
+        loader.load_state_dict({"epoch": 1})
+    with pytest.raises(gm.ConfigError, match="leave epochs="):
+        GristmillStreamLoader(make_stream(texts, epochs=1))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gristmill.arrow.files import (
-    MappedFile,
-    Piece,
-    count_rows,
-    numpy_rows,
-    shard_pieces,
-    shuffle_pieces,
-)
+from gristmill.arrow.files import MappedFile, Piece, count_rows, share_rows, shuffle_pieces
+from gristmill.arrow.formats import numpy_rows
 from gristmill.core.errors import SourceError
 
 OPERATIONS = st.lists(
@@ -40,7 +36,8 @@ def test_shuffling_and_sharding_in_any_order_loses_and_repeats_nothing(
         if kind == "shuffle":
             parts = [shuffle_pieces(part, number, *rows) for part in parts]
         else:
-            parts = [shard_pieces(part, number, index) for part in parts for index in range(number)]
+            edges = [Fraction(index, number) for index in range(number + 1)]
+            parts = [share_rows(part, *edge) for part in parts for edge in itertools.pairwise(edges)]
     read = [(piece.file, int(row)) for part in parts for piece in part for row in piece.rows(0, piece.length)]
     assert sorted(read) == [(file, 3 + row) for file, length in enumerate(lengths) for row in range(length)]
 

@@ -12,7 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted((ROOT / "docs").glob("*.md"))
-EXTRAS = ("torch", "lightning", "datasets", "transformers", "olmo_core", "spacy", "ftfy", "fasttext", "obstore")
+EXTRAS = ("torch", "lightning", "datasets", "transformers", "olmo_core", "spacy", "ftfy", "fasttext", "obstore",
+          "pyspark")  # fmt: skip
 
 
 def test_the_environment_is_bare_and_ours_is_full(bare: Any, tmp_path: Path) -> None:

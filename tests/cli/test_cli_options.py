@@ -8,10 +8,11 @@ from gristmill.cli import build_parser
 
 FROZEN = {
     "prepare": "INPUT --compression --dedup --documents --dry-run --encoding --engine --eos --fields --id-field "
-    "--input-files --json --keep-dropped --memory --no-dedup --no-normalize --on-error --out --out-dir "
-    "--overwrite --pack --recipe --sample --save-index --seed --shuffle --storage --text-field "
+    "--input-files --json --keep-dropped --master --memory --no-dedup --no-normalize --on-error --out --out-dir "
+    "--overwrite --pack --recipe --remote --sample --save-index --seed --shuffle --storage --text-field "
     "--tokenization --tokenizer --tokens-per-shard --val-fraction --work --workers",
     "init": "FILE --json --overwrite --storage",
+    "stream": "RECIPE --batch-size --cut --examples --json --seed --seq-len --steps --storage",
     "train-tokenizer": "INPUT --json --limit --out --overwrite --storage --text-field --vocab-size",
     "inspect": "PATH --doc --dtype --eos --json --plan --step --storage --until",
     "dropped": "DIR --examples --json --reason --rule --source --storage",

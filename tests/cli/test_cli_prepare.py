@@ -328,3 +328,30 @@ def test_a_recipe_says_everything_in_the_old_spelling_too(call: Command, raw: Pa
     (tmp_path / "recipe.yaml").write_text(f"out: {tmp_path / 'out'}\nsources: [{{name: a, paths: [{raw}]}}]\n")
     ran = call("prepare", "--recipe", tmp_path / "recipe.yaml", "--input_files", raw, code=2)
     assert "--recipe says everything: put INPUT into" in ran.said
+
+
+def test_stream_shows_rows_rates_drops_and_what_it_leaves_undone(call: Command, tmp_path: Path) -> None:
+    rows = [json.dumps({"id": f"d{i}", "text": f"Document {i}. " + "word " * i}) + "\n" for i in range(30)]
+    (tmp_path / "a.jsonl").write_text("".join(rows))
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(f"out: new\nseed: 7\nsources: [{{name: web, paths: ['{tmp_path}/a.jsonl']}}]\ntokenizer: byte\n"
+                      "filters: [{length: {min_chars: 40}}]\nstore: {val_fraction: 0.25}\n")  # fmt: skip
+    shape = ("--seq-len", 64, "--batch-size", 4)
+    shown = call("stream", recipe, *shape, "--examples", 2).out
+    assert "pack 64 x 4, seed 7" in shown and "too_few_chars" in shown and "million tokens/s" in shown
+    assert "dedup: duplicates (exact) stay" in shown and "25.00% for val" in shown
+    assert f"gristmill prepare --recipe {recipe}" in shown and shown.count("length, too_few_chars: 2 of") == 1
+    found = call("stream", recipe, *shape, "--steps", 1000, "--json").json
+    dropped = sum(len(json.loads(row)["text"]) < 40 for row in rows)
+    assert found["ended"] and found["funnel"][0]["documents"] == 30 and found["dropped"]["documents"] == dropped
+    assert found["undone"].keys() == {"dedup", "store.val_fraction"} and found["rows"][0]["file"] == "a.jsonl"
+    other = call("stream", recipe, *shape, "--seed", 8, "--cut", "pad", "--steps", 1, "--json").json
+    assert (
+        other["rows"] != found["rows"] and other["steps"] == 1 and all(row["documents"] == 1 for row in other["rows"])
+    )
+
+
+def test_a_stream_of_no_recipe_or_no_files_is_an_error_in_a_sentence(call: Command, tmp_path: Path) -> None:
+    assert "cannot be read" in call("stream", tmp_path / "none.yaml", code=2).said
+    (tmp_path / "recipe.yaml").write_text("out: new\nsources: [{name: web, paths: ['nowhere/*.txt']}]\n")
+    assert "nowhere" in call("stream", tmp_path / "recipe.yaml", code=2).said

@@ -31,6 +31,8 @@ COMMANDS: dict[str, list[tuple[str, set[str]]]] = {
     "export": [("{store} --to npy --out {new}", {"format", "copied", "notes", "seconds"})],
     "import": [("{bare} --dtype uint16 --tokenizer byte --out {new}", {"documents", "linked", "seconds"})],
     "simulate": [("{plan} --bandwidth 20MB/s --ranks 2", {"bytes", "requests", "stalled_share", "stretches"})],
+    "stream": [("{recipe} --steps 2 --seq-len 32 --batch-size 2 --examples 1",
+                {"files", "rows", "funnel", "dropped", "tokens_per_second", "undone"})],
     "bench": [("{store} --seq-len 32 --batch-size 4 --seconds 0.05", {"threads", "tokens_per_second"})],
     "warm": [("--recipe {recipe}", {"compiled"})],
     "demo": [("", {"stores", "plan", "step", "resumed", "bench", "seconds"})],

@@ -11,7 +11,13 @@ import pytest
 
 TESTS = Path(__file__).parents[1]
 # Kernels are compiled anew for this, 20 to 200 s in all: `make test` takes those that read files and fill batches.
-QUICK = ("sources/test_jsonl.py", "sources/test_json_arrays.py", "order/test_plan.py", "loader/test_batches_from.py")
+QUICK = (
+    "sources/test_jsonl.py",
+    "sources/test_json_arrays.py",
+    "sources/test_tar_samples.py",
+    "order/test_plan.py",
+    "loader/test_batches_from.py",
+)
 ALL = ("core/kernels", "sources", "curate", "order", "loader", "store", "properties", "stages/test_same_bytes.py")
 
 OUTSIDE = """
@@ -28,10 +34,11 @@ def kernel(values, at):
     return item(values, at)
 
 assert kernel(np.arange(3), 2) == 2
-try:
-    kernel(np.arange(3), 3)
-except IndexError:
-    print("found")
+for at in (3, -1):
+    try:
+        kernel(np.arange(3), at)
+    except IndexError:
+        print("found", at)
 """
 
 
@@ -46,7 +53,7 @@ def checked(pytestconfig: pytest.Config) -> dict[str, str]:
 def test_an_index_outside_of_an_array_would_be_found(checked: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "outside.py").write_text(OUTSIDE)
     ran = subprocess.run([sys.executable, tmp_path / "outside.py"], env=checked, capture_output=True, text=True)
-    assert ran.stdout == "found\n", ran.stderr
+    assert ran.stdout == "found 3\nfound -1\n", ran.stderr
 
 
 def test_the_tests_of_kernels_pass_while_every_index_is_checked(checked: dict[str, str], soak: bool) -> None:

@@ -46,7 +46,18 @@ def package(tmp_path: Path) -> Path:
     """A package of our name with the real decorators and one kernel, which leans on a helper and a constant."""
     root, real = tmp_path / "gristmill", Path(gristmill.__file__).parent
     (root / "core").mkdir(parents=True)
-    for name in ("compiled.py", "kept_code.py", "kept_entries.py", "kept.py", "hashing.py", "errors.py", "locks.py"):
+    for name in (
+        "compiled.py",
+        "lowering.py",
+        "shortcuts.py",
+        "wrapping.py",
+        "kept_code.py",
+        "kept_entries.py",
+        "kept.py",
+        "hashing.py",
+        "errors.py",
+        "locks.py",
+    ):
         shutil.copy(real / "core" / name, root / "core" / name)
     texts = {"__init__.py": "", "core/__init__.py": "", "numbers.py": "SHIFT = 5\n", "helper.py": HELPER,
              "kernel.py": KERNEL}  # fmt: skip

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 
 from gristmill.engine import ENGINES, make_engine
-from gristmill.engine.base import Engine, part_of
+from gristmill.engine.base import Engine, Means, part_of
 
 
-def test_every_engine_that_a_run_may_name_can_be_made(tmp_path: Path) -> None:
-    for name in ENGINES:
-        for workers in (1, 2):
-            engine = make_engine(name, workers, 1 << 28, tmp_path)
-            assert isinstance(engine, Engine)
-            engine.close()
+def test_this_machine_is_an_engine_with_and_without_processes(tmp_path: Path) -> None:
+    for workers in (1, 2):
+        engine = make_engine("local", Means(workers, 1 << 28, tmp_path))
+        assert isinstance(engine, Engine)
+        engine.close()
+
+
+def test_every_engine_that_a_run_may_name_has_a_function_that_makes_it() -> None:
+    for where in ENGINES.values():
+        module, _, function = where.partition(":")
+        assert callable(getattr(importlib.import_module(f"gristmill.engine.{module}"), function))
 
 
 def test_an_object_that_only_maps_is_no_engine() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from gristmill.core.errors import EngineError
+from gristmill.engine.base import Means
 from gristmill.engine.inline import InlineEngine
 from gristmill.engine.local import LocalEngine, local_engine
 
@@ -24,8 +25,8 @@ def engine(tmp_path: Path) -> Iterator[LocalEngine]:
 
 
 def test_one_worker_is_this_process(tmp_path: Path) -> None:
-    assert isinstance(local_engine(1, 1 << 28, tmp_path), InlineEngine)
-    assert isinstance(local_engine(2, 1 << 28, tmp_path), LocalEngine)
+    assert isinstance(local_engine(Means(1, 1 << 28, tmp_path)), InlineEngine)
+    assert isinstance(local_engine(Means(2, 1 << 28, tmp_path)), LocalEngine)
 
 
 def test_a_process_that_dies_is_one_sentence_and_no_other_work_goes_on(engine: LocalEngine) -> None:
@@ -52,7 +53,8 @@ def test_workers_end_with_their_parent(tmp_path: Path) -> None:
         "from gristmill.engine.local import LocalEngine\n"
         "if __name__ == '__main__':\n"
         "    engine = LocalEngine(2, 1 << 28, Path(sys.argv[1]))\n"
-        "    for _ in engine.map(slow, [0.0, 0.0, 60.0, 60.0]): print(*engine._pool._processes, flush=True)\n"
+        "    for _ in engine.map(slow, [0.0, 0.0, 60.0, 60.0]):\n"
+        "        print(*engine._processes._pool._processes, flush=True)\n"
     )
     (tmp_path / "parent.py").write_text(script)
     parent = subprocess.Popen(

@@ -17,6 +17,7 @@ class Held:
 
     def __init__(self) -> None:
         self.asked: list[int] = []
+        self.located: list[int] = []
         self.supply: Any = self
         self.readers = 0
 
@@ -29,18 +30,22 @@ class Held:
     def then(self, task: Any) -> None:
         task()
 
-    def ask_ahead(self, shards: Ints, places: Ints) -> int:
-        self.asked.extend(places.tolist())
-        return 10 * len(places)
+    def ask_ahead(self, numbers: Ints) -> int:
+        self.asked.extend(numbers.tolist())
+        return 10 * len(numbers)
 
 
-def ahead_of(held: Held, most: int, fail_at: int = STEPS) -> FetchAhead:
-    def touched(steps: range) -> tuple[Ints, Ints]:
+def ahead_of(held: Held, most: int, fail_at: int = STEPS, each: int = 2) -> FetchAhead[Ints]:
+    """Of groups of one step, each of which touches extents of its own."""
+
+    def locate(steps: range) -> Ints:
         if steps.start >= fail_at:
             raise ValueError("no such step")
-        return np.zeros(2, np.int64), np.array([2 * steps.start, 2 * steps.start + 1])
+        held.located.append(steps.start)
+        return each * steps.start + np.arange(each)
 
-    return FetchAhead(held, (range(i, i + 1) for i in range(STEPS)), touched, most)  # type: ignore[arg-type]
+    groups = (range(i, i + 1) for i in range(STEPS))
+    return FetchAhead(held, groups, locate, lambda found: found, most)  # type: ignore[arg-type]
 
 
 def test_fetching_begins_at_once_and_slides_with_the_readers() -> None:
@@ -63,3 +68,22 @@ def test_one_that_is_closed_or_met_an_error_asks_for_nothing_more() -> None:
     closed.reached(50)
     failed.reached(50)
     assert held.asked == [0, 1] and held.readers == 0
+
+
+def test_readers_are_given_what_was_found_out_and_find_it_themselves_where_they_were_quicker() -> None:
+    held = Held()
+    ahead = ahead_of(held, most=50)
+    assert held.located == [0, 1, 2]
+    assert ahead.located(range(1)).tolist() == [0, 1] and held.located == [0, 1, 2]
+    assert ahead.located(range(1)).tolist() == [0, 1] and held.located == [0, 1, 2, 0]
+    ahead.reached(40)
+    assert ahead.located(range(1, 2)).tolist() == [2, 3] and held.located[4:] == [40, 41, 42, 1]
+    assert ahead.located(range(41, 42)).tolist() == [82, 83] and held.located[8:] == []
+
+
+def test_where_nothing_has_to_come_it_looks_ahead_for_some_groups_alone() -> None:
+    held = Held()
+    ahead = ahead_of(held, most=50, each=0)
+    assert held.located == list(range(64))
+    ahead.reached(10)
+    assert held.located == list(range(74))

@@ -24,8 +24,9 @@ def pieces_of(*pieces):
     return Pieces(rows, columns, positions, lengths, follows.astype(bool), np.zeros_like(rows))
 
 
-def filled(buffers, pieces, rows, seq_len, keys, by_piece=False, max_docs=None):
-    filler = Filler(keys, eos=EOS, by_piece=by_piece, max_docs=max_docs, buffer_bytes=1 << 20)
+def filled(buffers, pieces, rows, seq_len, keys, by_piece=False, max_docs=None, past_caches=False):
+    how = {"by_piece": by_piece, "max_docs": max_docs, "buffer_bytes": 1 << 20, "past_caches": past_caches}
+    filler = Filler(keys, eos=EOS, **how)
     edges = pieces.edges(rows)
     return filler.fill(table_of(buffers), NO_DOCUMENTS, pieces, edges, seq_len, seq_len)
 
@@ -74,3 +75,26 @@ def test_memory_is_used_again_once_nobody_has_it(buffers):
     pieces, table = pieces_of((0, 0, 0, 5, False)), table_of(buffers)
     places = [filler.fill(table, NO_DOCUMENTS, pieces, pieces.edges(1), 5, 5)[0]["input_ids"].ctypes.data for _ in "ab"]
     assert places[0] == places[1]
+
+
+@pytest.mark.parametrize("dtype", ["u1", "u2", "u4", "i8"])
+@pytest.mark.parametrize("keys", [["input_ids"], ["input_ids", "labels", "loss_mask"]])
+def test_what_is_written_past_the_caches_is_the_same(dtype, keys):
+    rng = np.random.default_rng(0)
+    buffers = [rng.integers(0, 100, size).astype(dtype) for size in (3, 1, 50, 200, 9)]
+    for seq_len in (1, 7, 8, 23, 64, 130):
+        rows = [
+            [(row, 0, start, cut, True), (row, cut, start + 5, seq_len - cut, False)]
+            for row, (start, cut) in enumerate([(0, seq_len // 3), (1, seq_len // 2), (60, 0), (2, seq_len)])
+        ]
+        pieces = pieces_of(*(piece for pair in rows for piece in pair if piece[3]))
+        plain, past = (filled(buffers, pieces, 5, seq_len, keys, past_caches=past)[0] for past in (False, True))
+        stream = np.concatenate(buffers).astype(np.int64)
+        assert all(np.array_equal(plain[key], past[key]) for key in keys)
+        for row, column, position, length, follows in (piece for pair in rows for piece in pair):
+            inside = slice(column, column + length)
+            assert np.array_equal(past["input_ids"][row, inside], stream[position : position + length])
+            if "labels" in keys and length:
+                labels = [*stream[position + 1 : position + length], stream[position + length] if follows else IGNORED]
+                assert past["labels"][row, inside].tolist() == labels
+        assert (past["input_ids"][4] == EOS).all()

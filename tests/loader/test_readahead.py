@@ -39,8 +39,13 @@ def test_an_error_of_a_thread_reaches_the_reader_in_its_turn():
 
 
 def test_closing_ends_the_threads():
-    before = set(threading.enumerate())
-    ahead = ReadAhead(list, groups(50), threads=2, depth=4)
+    threads = set[threading.Thread]()
+
+    def build(group: range) -> list[int]:
+        threads.add(threading.current_thread())
+        return list(group)
+
+    ahead = ReadAhead(build, groups(50), threads=2, depth=4)
     next(iter(ahead))
     ahead.close(wait=True)
-    assert set(threading.enumerate()) <= before
+    assert threads and not any(thread.is_alive() for thread in threads)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,11 @@ class Backwards(InlineEngine):
         return (results[i] for i in range(len(parts)))
 
 
-def square(number: int) -> int:
-    return number * number
+def spark_engine(session: Any) -> Any:
+    """Every query by Spark itself, however little it reads."""
+    from gristmill.engine.spark import SparkEngine
+
+    return SparkEngine(session, small_query=0)
 
 
 def write_numbers(path: Path, numbers: Mapping[str, Sequence[Any]]) -> Path:
@@ -33,13 +37,14 @@ def write_numbers(path: Path, numbers: Mapping[str, Sequence[Any]]) -> Path:
     return path
 
 
-@pytest.fixture(params=["inline", "backwards", "local"])
+@pytest.fixture(params=["inline", "backwards", "local", "spark"])
 def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     scratch = tmp_path / "scratch"
     made: dict[str, Callable[[], Any]] = {
         "inline": lambda: InlineEngine(1 << 28, scratch),
         "backwards": lambda: Backwards(1 << 28, scratch),
         "local": lambda: LocalEngine(2, 1 << 28, scratch),
+        "spark": lambda: spark_engine(request.getfixturevalue("spark")),
     }
     engine = made[request.param]()
     yield engine
@@ -47,8 +52,8 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
 
 
 def test_results_come_in_the_order_of_the_parts(engine: Any) -> None:
-    assert list(engine.map(square, range(30))) == [number * number for number in range(30)]
-    assert list(engine.map(square, [])) == []
+    assert list(engine.map(math.factorial, range(30))) == [*map(math.factorial, range(30))]
+    assert list(engine.map(math.factorial, [])) == []
 
 
 def test_a_query_reads_many_files_and_gives_its_rows_in_order(engine: Any, tmp_path: Path) -> None:

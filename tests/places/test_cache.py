@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import math
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -18,7 +19,7 @@ import pytest
 from gristmill.core.arrays import Bytes
 from gristmill.core.errors import ConfigError
 from gristmill.places.cache import MARKER, SMALLEST, Cache
-from gristmill.places.eviction import Owner, Part, claim_of, unfinished
+from gristmill.places.eviction import Owner, Part, unfinished
 
 CONTENT = "ab" * 16
 SIZE = SMALLEST
@@ -48,6 +49,28 @@ def used(folder: Path) -> int:
 def fill(cache: Cache, numbers: Sequence[int]) -> None:
     for i in numbers:
         assert (cache.add(part(i), data(i), soon) == data(i)).all()
+
+
+def test_while_there_is_room_nobody_is_asked_when_parts_are_needed(tmp_path: Path) -> None:
+    share = part(0).size
+    cache, asked = Cache(tmp_path / "c", 4 * share), list[int]()
+
+    def waits(parts: Sequence[Part]) -> list[float]:
+        asked.append(len(parts))
+        return soon(parts)
+
+    for i in range(6):
+        cache.add(part(i), data(i), waits)
+    assert asked == [5, 5] and all(cache.get(part(i)) is not None for i in range(4))
+
+
+def test_a_set_that_somebody_removed_is_made_again(tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "c", 1 << 24)
+    for _ in range(2):
+        with cache.fetching(part(0)):
+            fill(cache, [0])
+        shutil.rmtree(next(path for path in (tmp_path / "c").iterdir() if path.is_dir()))
+    assert cache.get(part(0)) is None
 
 
 def test_what_was_added_is_found_by_every_process_and_what_was_not_is_none(tmp_path: Path) -> None:
@@ -129,12 +152,11 @@ def test_what_killed_processes_left_is_counted_while_they_live_and_removed_after
     mine = cache.add.__func__.__globals__["_owner"](os.getpid())  # type: ignore[attr-defined]
     dead, far = Owner(mine.host, 2**22 + 5, 1), Owner("0badcafe", 1, 1)
     names = [unfinished(part(i), owner, 0) for i, owner in enumerate((dead, far, mine), 3)]
-    names.append(claim_of(part(9)))
     for name in names:
         (folder / name).touch()
         os.utime(folder / name, (0, 0)) if name != names[2] else None
     fill(cache, [1])
-    assert [(folder / name).exists() for name in names] == [False, False, True, False]
+    assert [(folder / name).exists() for name in names] == [False, False, True]
     assert cache.get(part(0)) is not None and cache.get(part(1)) is None  # there is room for one beside what is coming
     (folder / names[2]).unlink()
     fill(cache, [0, 1])
@@ -172,10 +194,16 @@ def test_one_process_of_a_machine_fetches_and_the_others_wait_for_it(tmp_path: P
         order.append("added")
         fill(cache, [1])
     thread.join()
-    assert order == ["added", "found"] and not list(tmp_path.rglob("*.claim"))
+    assert order == ["added", "found"]
 
 
-def test_a_claim_ends_with_its_process(tmp_path: Path) -> None:
+def test_who_fetches_one_part_waits_for_nobody_who_fetches_another(tmp_path: Path) -> None:
+    cache = Cache(tmp_path, 1 << 24)
+    with cache.fetching(part(1)), cache.fetching(part(2)):
+        fill(cache, [1, 2])
+
+
+def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
     code = f"""
 import os, sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
 from test_cache import Cache, Path, part
@@ -183,10 +211,8 @@ with Cache(Path({str(tmp_path)!r}), 1 << 24).fetching(part(1)):
     os.kill(os.getpid(), 9)
 """
     assert subprocess.run([sys.executable, "-c", code]).returncode == -9
-    assert len(list(tmp_path.rglob("*.claim"))) == 1
     with Cache(tmp_path, 1 << 24).fetching(part(1)):
         pass
-    assert not list(tmp_path.rglob("*.claim"))
 
 
 def test_processes_that_make_a_cache_at_the_same_time_agree_on_its_sets(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gristmill.core.errors import ConfigError
+from gristmill.places import clients
 from gristmill.places.clients import asked, make_client
 from gristmill.places.storage import StorageOptions
 
@@ -73,3 +74,16 @@ def test_half_of_a_key_is_told_at_once_and_in_one_sentence(monkeypatch: pytest.M
     with pytest.raises(ConfigError, match=r"s3://corpus cannot be asked .*SecretAccessKey") as told:
         asked("s3://corpus/a", "s3://corpus", lambda client: None)
     assert "hush" not in str(told.value) and "\n" not in str(told.value)
+
+
+def test_settings_are_those_of_the_environment_as_it_is_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = clients._settings()
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "one")
+    first = clients._settings()
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "two")
+    second = clients._settings()
+    monkeypatch.setenv("SOMETHING_ELSE", "changed")
+    assert clients._settings() == second
+    monkeypatch.delenv("AWS_SESSION_TOKEN")
+    assert first - before == {(b"AWS_SESSION_TOKEN", b"one")} and second - before == {(b"AWS_SESSION_TOKEN", b"two")}
+    assert clients._settings() == before

@@ -199,7 +199,8 @@ def test_what_a_batch_reads_is_asked_for_once_and_before_the_batch_is(large: Pat
 
 def test_with_locality_each_block_is_fetched_once_an_epoch(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Frames.__init__, "__defaults__", (1,))
-    monkeypatch.setattr("gristmill.loader.batch.CACHE_BYTES", 1)
+    # Room for one group of steps beside the window: fetching ahead may be that much past its bound.
+    monkeypatch.setattr("gristmill.loader.batch.CACHE_BYTES", 1 << 18)
     fetched = {}
     for name, options in {"far": {}, "near": {"locality": {"block": 1024, "window": 2}}}.items():
         Memory.asked.clear()
@@ -208,8 +209,7 @@ def test_with_locality_each_block_is_fetched_once_an_epoch(large: Path, monkeypa
             pass
         fetched[name] = Memory.asked["bytes"]
     size = sum(len(data) for path, data in Memory.files.items() if "train/" in path and ".bin" in path)
-    packed = any("zst" in path for path in Memory.longest)
-    assert size <= fetched["near"] <= (2.3 if packed else 1.08) * size < fetched["far"] / 3
+    assert size <= fetched["near"] <= 1.08 * size < fetched["far"] / 3
 
 
 def test_a_frame_that_came_damaged_is_named_each_time(large: Path) -> None:

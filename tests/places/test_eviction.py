@@ -13,8 +13,6 @@ from gristmill.places.eviction import (
     READ,
     Owner,
     Part,
-    claim_of,
-    is_claim,
     part_of,
     set_of,
     sets_for,
@@ -34,8 +32,8 @@ parts = st.builds(
 def test_names_are_read_back_and_are_those_of_one_kind(part: Part, pid: int, began: int, number: int) -> None:
     owner = Owner("00c0ffee", pid, began)
     name = unfinished(part, owner, number)
-    assert part_of(part.name) == part and writer_of(name) == (part, owner) and is_claim(claim_of(part))
-    assert part_of(name) is None and writer_of(part.name) is None and not is_claim(name)
+    assert part_of(part.name) == part and writer_of(name) == (part, owner)
+    assert part_of(name) is None and writer_of(part.name) is None
 
 
 @pytest.mark.parametrize("name", [
@@ -43,7 +41,7 @@ def test_names_are_read_back_and_are_those_of_one_kind(part: Part, pid: int, beg
     f"{CONTENT.upper()}-0-10.part", f"x{CONTENT}-0-10.part", f"{CONTENT}-0-10.part\n", ".part", "",
 ])  # fmt: skip
 def test_files_of_others_have_other_names(name: str) -> None:
-    assert part_of(name) is None and writer_of(name) is None and not is_claim(name)
+    assert part_of(name) is None and writer_of(name) is None
 
 
 @given(

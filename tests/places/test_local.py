@@ -7,6 +7,7 @@ import fcntl
 import gc
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -59,13 +60,12 @@ def test_a_full_or_forbidden_disk_is_a_sentence(tmp_path: Path) -> None:
         raise PermissionError(13, "Permission denied")
 
 
-def test_a_view_is_mapped_for_as_long_as_a_slice_of_it_is_held(tmp_path: Path) -> None:
+def test_a_view_is_mapped_for_as_long_as_a_slice_of_it_is_held(tmp_path: Path, open_files: Any) -> None:
     place_at(tmp_path / "mapped").write(bytes(range(256)) * 64)
-    before = len(os.listdir("/proc/self/fd"))
     held = place_at(tmp_path / "mapped").view()[256:512].view("<u2")
     gc.collect()
     assert str(tmp_path / "mapped") in Path("/proc/self/maps").read_text()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert not open_files(tmp_path)
     assert np.array_equal(held.view("u1"), np.arange(256)) and not held.flags.writeable
     del held
     assert str(tmp_path / "mapped") not in Path("/proc/self/maps").read_text()

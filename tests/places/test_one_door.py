@@ -81,3 +81,26 @@ def test_every_exception_is_needed() -> None:
 )  # fmt: skip
 def test_ways_around_the_door_are_seen(code: str) -> None:
     assert list(opened(ast.parse(code)))
+
+
+# What reads Parquet by Arrow's threads unless it is told not to; `read_table` lets some of them run on behind it.
+THREADED = {"iter_batches", "read_row_group", "read_row_groups", "read_table"}
+
+
+def threaded(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and name of whatever reads with threads bytes that Python owns."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in THREADED:
+            alone = any(word.arg == "use_threads" and ast.unparse(word.value) == "False" for word in node.keywords)
+            if not alone or node.func.attr == "read_table":
+                yield node.lineno, node.func.attr
+
+
+@pytest.mark.parametrize("module", modules())
+def test_no_thread_of_arrow_outlives_python_with_bytes_of_its(module: str) -> None:
+    assert list(threaded(ast.parse((ROOT / module).read_text()))) == []
+
+
+@pytest.mark.parametrize("code", ["pq.read_table(file, use_threads=False)", "file.iter_batches(100)"])
+def test_reading_with_threads_is_seen(code: str) -> None:
+    assert list(threaded(ast.parse(code)))

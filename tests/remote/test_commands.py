@@ -146,6 +146,31 @@ def test_a_pack_index_is_built_beside_a_store_in_a_bucket_and_served(there: str,
     assert gm.open(f"{there}/bare.bin", dtype="uint16").num_documents == 2
 
 
+def test_a_recipe_that_lies_there_is_looked_at_as_a_stream_and_mixed_with_a_store(
+    there: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = (f"out: {there}/new\nsources: [{{name: raw, paths: ['{there}/raw/*.jsonl']}}]\ndedup: none\n"
+              "store: {val_fraction: 0}\n")  # fmt: skip
+    place_at(f"{there}/recipe.yaml").write(recipe)
+    run("stream", f"{there}/recipe.yaml", "--seq-len", "64", "--steps", "1000")
+    assert json.loads(capsys.readouterr().out)["funnel"][0]["documents"] == 100
+    mixed = []
+    for root in (there, str(here)):
+        stream = gm.stream_recipe({"out": "none", "sources": [{"name": "raw", "paths": [f"{root}/raw/*.jsonl"]}],
+                                   "dedup": [], "store": {"val_fraction": 0.0}}, progress=False)  # fmt: skip
+        sources = {"fresh": stream.chunk(32), "kept": gm.open(f"{root}/store/train")}
+        mixed.append(gm.mix(sources, {"fresh": 0.5, "kept": 0.5}).batch(4, seed=1))
+    one, other = (each.loader(keys="labels") for each in mixed)
+    for step, (a, b) in enumerate(zip(one, other, strict=True), 1):
+        assert all(np.array_equal(a[key], b[key]) for key in a)
+        if step == 12:
+            break
+    again = mixed[1].loader(keys="labels")
+    again.load_state_dict(one.state_dict())
+    assert np.array_equal(next(iter(again))["labels"], next(iter(one))["labels"])
+    one.close(wait=True)
+
+
 def test_plans_are_saved_at_addresses_and_loaded_from_there(there: str) -> None:
     plan = gm.Plan(gm.open(f"{there}/store/train"), seq_len=48, batch_size=4)
     plan.save(f"{there}/plan.json")

@@ -130,9 +130,10 @@ def test_trouble_with_looking_for_an_object_is_one_sentence(
     monkeypatch.setenv(VARIABLE, "")
     gm.storage("s3://corpus", tries=2)
     there = place_at(f"{stored[1]}/manifest.json")
-    for fault, why in (("500", "the server answers 500"), ("403", "refuses these credentials")):
+    answers = (("500", "the server answers 500", gm.EngineError), ("403", "refuses these credentials", gm.ConfigError))
+    for fault, why, kind in answers:
         proxy.begin(lambda number, method, fault=fault: fault)
-        with pytest.raises(gm.EngineError, match=rf"manifest\.json cannot be looked for \(.*{why}"):
+        with pytest.raises(kind, match=rf"manifest\.json cannot be looked for \(.*{why}"):
             there.exists()
 
 

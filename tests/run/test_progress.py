@@ -16,7 +16,7 @@ Work = Callable[[Path, Any], object]
 WORK: dict[str, Work] = {
     **{
         f"export to {to}": lambda at, told, to=to: gm.export(at / "own", to, at / "new", progress=told)
-        for to in ("megatron", "nanogpt", "npy", "sharded-bin", "mds", "litdata")
+        for to in ("megatron", "nanogpt", "npy", "sharded-bin", "mds", "litdata", "webdataset")
     },
     "export of samples": lambda at, told: gm.export(at / "own", "mds", at / "new", seq_len=64, progress=told),
     "import": lambda at, told: gm.import_(

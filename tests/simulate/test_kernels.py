@@ -57,7 +57,7 @@ def test_where_steps_are_quicker_than_the_network_the_run_is_as_long_as_its_byte
 
 def test_less_is_on_its_way_where_the_bound_is_small() -> None:
     groups = [[KB]] * 30
-    free, bound = (passed(groups, step=1.0, latency=5.0, ahead=ahead)[2] for ahead in (100 * KB, 1))
+    free, bound = (passed(groups, step=1.0, latency=5.0, ahead=ahead, connections=8)[2] for ahead in (100 * KB, 1))
     assert free < bound
 
 

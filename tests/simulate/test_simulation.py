@@ -49,6 +49,17 @@ def test_a_cache_spares_the_second_epoch_and_the_other_ranks(plan_of: Make) -> N
     assert kept.bytes < plain.bytes and kept.cache_bytes > 0 == plain.cache_bytes
 
 
+def test_ranks_that_share_a_cache_fetch_the_sums_of_its_blocks_each(plan_of: Make, monkeypatch: Any) -> None:
+    plan = plan_of(8, locality={"block": 2048, "window": 1})  # all read of one block, which the first has fetched
+    sums, counted = Demand(plan, labels=True).side_bytes(), {}
+    for ranks in (1, 2, 4):
+        counted[ranks] = plan.simulate({"ranks": ranks, "cache": "1GB"}).bytes
+        with monkeypatch.context() as patched:
+            patched.setattr(Demand, "side_bytes", lambda demand: np.zeros_like(sums))
+            counted[ranks] -= plan.simulate({"ranks": ranks, "cache": "1GB"}).bytes
+    assert counted == {ranks: ranks * counted[1] for ranks in (1, 2, 4)} and counted[1] > 0
+
+
 def test_the_smallest_cache_is_one_with_which_nothing_more_is_waited(plan_of: Make, monkeypatch: Any) -> None:
     monkeypatch.setattr(node, "CACHE_BYTES", 0)
     monkeypatch.setattr(node, "READAHEAD_BYTES", 1 << 17)

@@ -26,6 +26,7 @@ from s3_server import KEY, SECRET
 FAULTS = {"500": 8, "503": 8, "429": 8, "later": 4, "cut": 10, "half": 10, "shorter": 10, "longer": 10,
           "elsewhere": 10, "flip": 10, "expired": 4, "403": 1, "slow": 0.5}  # fmt: skip
 STEPS, SEQ_LEN, ROWS = 40, 64, 8
+LIMITS = {"timeout": 1.0, "deadline": 60.0}
 SECONDS = 300
 OPTIONS: list[dict[str, Any]] = [
     {"cut": "chunk"}, {"cut": "window"}, {"cut": "pad"}, {"cut": "pack"}, {"locality": {"block": 16, "window": 8}},
@@ -60,7 +61,8 @@ def stored(tmp_path_factory: Any, make_store: Any, upload: Any, request: pytest.
 def impatient(proxy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A request may take a second and the next try comes soon, so that 10,000 of them do not take a day."""
     monkeypatch.setattr(Patience, "wait", lambda self, tried: random.uniform(0, 0.01 * 2 ** min(tried, 6)))
-    monkeypatch.setenv("GRISTMILL_STORAGE", json.dumps({"s3://corpus": {"timeout": 1.0, "deadline": 60.0}}))
+    monkeypatch.setenv("GRISTMILL_STORAGE", "")  # which is what it was, afterwards
+    gm.storage("s3://corpus", **LIMITS)
 
 
 def within(seconds: float, work: Callable[[], Any]) -> Any:
@@ -106,14 +108,17 @@ def served_despite(faults: Faults, there: str, options: dict[str, Any], threads:
 
 
 def test_every_batch_is_that_from_disk_or_an_error_that_names_the_object(
-    stored: tuple[Path, str], proxy: Any, impatient: None, soak: bool, record: Path | None
+    tmp_path: Path, stored: tuple[Path, str], proxy: Any, impatient: None, soak: bool, record: Path | None
 ) -> None:
+    """Every other round goes through an empty cache on disk."""
     here, there = stored
     expected = [list(batches(here, options, 0)) for options in OPTIONS]
     wanted, ends, injected = (5500, 0, Counter[str]()) if soak else (150, 0, Counter[str]())
     for number in itertools.count():
         options, threads = number % len(OPTIONS), (0, 2)[number // len(OPTIONS) % 2]
         faults = Faults(number, share=(0.1, 0.25, 0.4)[number % 3])
+        kept = {"cache": str(tmp_path / f"{number}"), "cache_bytes": "10MB"} if number % 2 else {}
+        gm.storage("s3://corpus", **LIMITS, **kept)
         proxy.begin(faults)
         found, told = within(SECONDS, lambda o=options, f=faults, t=threads: served_despite(  # type: ignore[misc]
             f, there, OPTIONS[o], t, proxy

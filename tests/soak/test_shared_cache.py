@@ -29,16 +29,16 @@ def server(tmp_path: Path) -> Iterator[Server]:
     made.stop()
 
 
+@pytest.mark.parametrize("compression", ["none", "zstd"])
 def test_kills_of_processes_that_share_a_cache_leave_it_whole_and_within_its_limit(
-    tmp_path: Path, make_store: Any, server: Server, soak: bool, record: Path | None
+    tmp_path: Path, make_store: Any, server: Server, soak: bool, record: Path | None, compression: str
 ) -> None:
     import obstore
     from obstore.store import S3Store
 
     rng = np.random.default_rng(1)
-    root = make_store(
-        tmp_path / "s", [rng.integers(0, 40_000, 3000).tolist() for _ in range(1000)], tokens_per_shard=1_200_000
-    )
+    documents = [rng.integers(0, 40_000, 3000).tolist() for _ in range(1000)]
+    root = make_store(tmp_path / "s", documents, tokens_per_shard=1_200_000, compression=compression)
     bucket = S3Store(BUCKET, endpoint=server.address, access_key_id=KEY, secret_access_key=SECRET, region="us-east-1",
                      client_options={"allow_http": True})  # fmt: skip
     for path in sorted(root.rglob("*")):
@@ -64,4 +64,4 @@ def test_kills_of_processes_that_share_a_cache_leave_it_whole_and_within_its_lim
     Cache(cache, limit).add(later, np.zeros(SMALLEST, np.uint8), lambda parts: [0.0] * len(parts))
     assert not [*cache.rglob("*.tmp"), *cache.rglob("*.claim")]
     if record:
-        (record / "cache-kills.json").write_text(json.dumps({**counts, "limit": limit}) + "\n")
+        (record / f"cache-kills-{compression}.json").write_text(json.dumps({**counts, "limit": limit}) + "\n")

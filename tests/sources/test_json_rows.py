@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gristmill.core.errors import SourceError
 from gristmill.sources import json_rows
 from gristmill.sources.base import Format
 from gristmill.sources.json_rows import parse_json, read_rows
@@ -52,6 +53,22 @@ def test_nothing_is_read_that_python_refuses_or_reads_otherwise(noise: bytes, at
     if block and (read := rows(block, "a")) is not None:
         lines_by_python = [parse_line(line, Format(fields=["a"]), "") for line in block.split(b"\n") if line.strip()]
         assert [[id, text, a] for text, id, a in zip(*read, strict=True)] == lines_by_python
+
+
+ESCAPES = ["\\ud83d", "\\ude00", "\\uD83D\\uDE00", "\\u00e9", "\\u0000", "\\u0041", "\\uffff", "\\u07FF", "\\u0800",
+           "x", "xu1234", "\\n", "\\t", "\\r", "\\b", "\\f", "\\/", '\\"', "\\\\", "\\\\u0041", "é", "\U0001f600",
+           "plain text", "\\q", "\\u12", "\\U0041", "\t"]  # fmt: skip
+
+
+@given(st.lists(st.lists(st.sampled_from(ESCAPES), max_size=12).map("".join), min_size=1, max_size=4))
+def test_escapes_are_what_python_takes_them_for_or_left_to_it(texts: list[str]) -> None:
+    lines = [f'{{"id": "i", "text": "{text}"}}'.encode() for text in texts]
+    read = rows(b"\n".join(lines))
+    try:
+        by_python = [parse_line(line, Format(), "")[1] for line in lines]
+    except SourceError:
+        by_python = None
+    assert (read and read[0]) == by_python
 
 
 @pytest.mark.parametrize("block", [

@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gristmill.core.errors import SourceError
-from gristmill.sources.base import Format, Mishaps
+from gristmill.sources.base import Format, InputFile, Mishaps, Part
+from gristmill.sources.units import read_from
 
 Read = Callable[..., list[dict[str, Any]]]
 
@@ -93,3 +96,81 @@ def test_a_file_that_is_no_tar_is_named(tmp_path: Path, read: Read) -> None:
     (tmp_path / "a.tar").write_bytes(b"no tar " * 200)
     with pytest.raises(SourceError, match=r"a.tar is damaged, cut off or no tar"):
         read(tmp_path / "a.tar")
+
+
+def test_members_without_a_key_belong_to_no_sample_as_in_the_webdataset_package(tmp_path: Path, read: Read) -> None:
+    nothing = [(name, b"?") for name in ("README", ".hidden.txt", "d/__meta__", "__info__/x.txt")]
+    members = [("1.txt", b"one"), *nothing, ("1.json", b'{"id": "x"}')]
+    mishaps = Mishaps()
+    assert [row["id"] for row in read(write_tar(tmp_path / "a.tar", *members), None, mishaps)] == ["x"]
+    assert mishaps.ignored["web"] == 4
+
+
+def test_the_text_is_the_member_that_is_called_as_the_text_field(tmp_path: Path, read: Read) -> None:
+    path = write_tar(tmp_path / "a.tar", ("1.txt", b"one"), ("1.en.md", b"two"), ("2.txt", b"three"))
+    assert [row["text"] for row in read(path, Format(text="en.md"))] == ["two", "three"]
+    assert [row["text"] for row in read(path)] == ["one", "three"]
+
+
+def test_a_member_that_comes_twice_in_a_sample_is_a_mishap(tmp_path: Path, read: Read) -> None:
+    path = write_tar(tmp_path / "a.tar", ("1.txt", b"one"), ("1.TXT", b"other"), ("2.txt", b"two"))
+    with pytest.raises(SourceError, match=r"sample '1' has two members .txt"):
+        read(path)
+    assert [row["text"] for row in read(path, None, Mishaps("skip"))] == ["two"]
+
+
+# Parts of a tar.
+
+
+def of_parts(path: Path, edges: list[int], mishaps: Mishaps) -> list[tuple[int, str, str]]:
+    """The documents of a tar that is cut at these bytes."""
+    file = InputFile("web", path, path.name)
+    starts = sorted({0, *edges})
+    parts = [Part(file, start, stop) for start, stop in zip(starts, [*starts[1:], None], strict=True)]
+    return [row for part in parts for row in of_part(part, None, mishaps)]
+
+
+def of_part(part: Part, at: int | None, mishaps: Mishaps) -> list[tuple[int, str, str]]:
+    batches = read_from(part, at, Format(), mishaps)
+    return [(row["row"], row["id"], row["text"]) for batch in batches for row in batch.to_pylist()]
+
+
+def nested() -> bytes:
+    """A tar, which a member of another may well be."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for name in ("inner.txt", "inner.json"):
+            member = tarfile.TarInfo(name)
+            member.size = 2
+            tar.addfile(member, io.BytesIO(b"{}"))
+    return out.getvalue()
+
+
+KEYS = st.sampled_from(["a", "b", "d/a", "x" * 120, "ü" * 90, "../c"])
+SUFFIXES = st.sampled_from(["txt", "json", "jpg", "tar"])
+DATA = st.sampled_from([b"{}", b"[1", b"text " * 200, b"\xff", nested()])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(KEYS, SUFFIXES, DATA), max_size=8),
+    st.lists(st.integers(0, 30_000), max_size=5),
+    st.sampled_from([tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]),
+    st.none() | st.integers(512, 30_000),
+)
+def test_a_tar_has_the_same_samples_however_it_is_cut_and_damaged(
+    tmp_path_factory: Any, members: list[Any], edges: list[int], format: int, end: int | None
+) -> None:
+    path = tmp_path_factory.mktemp("tar") / "a.tar"
+    with tarfile.open(path, "w", format=format) as tar:
+        for key, suffix, data in members:
+            member = tarfile.TarInfo(f"{key}.{suffix}")
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    path.write_bytes(path.read_bytes()[:end])
+    whole, cut = Mishaps("skip"), Mishaps("skip")
+    wanted = of_parts(path, [], whole)
+    assert of_parts(path, edges, cut) == wanted
+    assert (cut.skipped, cut.ignored) == (whole.skipped, whole.ignored)
+    for i, (at, _, _) in enumerate(wanted):
+        assert of_part(Part(InputFile("web", path, path.name)), at, Mishaps("skip")) == wanted[i:]

@@ -73,6 +73,16 @@ def run(tmp_path: Path, corpus: Path) -> Callable[..., Path]:
     return made
 
 
+@pytest.fixture
+def recipe_file(tmp_path: Path, corpus: Path) -> Path:
+    """The recipe of `whole` as a file, for other processes; its store will be `out` beside it."""
+    sources = [{"name": path.stem, "paths": [str(path)], "fields": ["url"]} for path in sorted(corpus.glob("*.jsonl"))]
+    store = {"tokens_per_shard": 20_000, "val_fraction": 0.1}
+    values = {"out": str(tmp_path / "out"), "sources": sources, "tokenizer": "byte", "store": store, **FULL}
+    (tmp_path / "recipe.yaml").write_text(json.dumps(values))  # JSON is YAML, too
+    return tmp_path / "recipe.yaml"
+
+
 def content(root: Path) -> dict[str, Any]:
     """Every file whose bytes are promised, and the rows of those whose rows are."""
     found: dict[str, Any] = {}

@@ -57,3 +57,21 @@ def test_other_names_are_not() -> None:
     for name in ("", "mine/", "mine/00000000.json", "shards/test-00000.json", "evaluations-0/", "spill/mine"):
         assert not is_work(name), name
     assert is_work_of_store(".work/") and not is_work_of_store("curate/00000000.json")
+
+
+def test_what_a_killed_engine_left_of_a_query_is_ours_and_goes(tmp_path: Path) -> None:
+    """Spark writes to a folder with folders in it; the one beside it is somebody else's."""
+    own = folders(tmp_path, "work")
+    with own.held(overwrite=False):
+        pass
+    left = tmp_path / "work" / "exact" / f".00000000.parquet.gristmill-{'0' * 16}.tmp"
+    (left / "_temporary" / "0").mkdir(parents=True)
+    for name in ("part-00000.parquet", ".part-00000.parquet.crc", "_temporary/0/part-00001.parquet"):
+        (left / name).write_text("half")
+    own.look(overwrite=False)
+    with own.held(overwrite=False):
+        assert not left.exists()
+    (tmp_path / "work" / "exact" / "mine.tmp").mkdir(parents=True)
+    (tmp_path / "work" / "exact" / "mine.tmp" / "part-00000.parquet").write_text("mine")
+    with pytest.raises(ConfigError, match=r"is no part of"):
+        own.look(overwrite=False)

@@ -55,7 +55,8 @@ def test_mapped_shards_are_whole_and_frames_stay_on_the_grid_of_their_file() -> 
 
 def test_extents_come_in_the_order_in_which_pieces_need_them() -> None:
     grid = grid_of([50_000], block=10_000)
-    shards, places = grid.in_order_of_use(np.array([45_000, 100, 41_000, 9_500]), np.array([10, 10, 10, 1000]))
+    numbers = grid.in_order_of_use(np.array([45_000, 100, 41_000, 9_500]), np.array([10, 10, 10, 1000]))
+    shards, places = grid.placed(numbers)
     assert places.tolist() == [4, 0, 1] and not shards.any()
 
 
@@ -87,6 +88,7 @@ def test_whatever_a_piece_reads_is_held_and_begins_and_ends_with_a_summed_block(
     assert not (low % BLOCK).any() and ((high % BLOCK == 0) | (high == sizes)).all()
     inner = grid.tokens(shards, places)
     assert ((end - start) * itemsize <= (inner[1] - inner[0] + 1) * itemsize + 2 * BLOCK).all()
+    assert (high - low).max() <= grid.most_bytes(np.ones(len(tokens), dtype=np.bool_)) <= block * itemsize + 2 * BLOCK
 
 
 def test_extents_are_counted_through_all_shards_piece_by_piece() -> None:

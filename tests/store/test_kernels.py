@@ -22,8 +22,8 @@ def test_pieces_are_gathered_across_buffers_of_any_width(dtype: str) -> None:
     shards = ints(0, 8, 18), ints(first.ctypes.data, second.ctypes.data), ints(2 * size, 0), ints(size, size)
     inputs, labels = np.empty((2, 4), np.int64), np.empty((2, 4), np.int64)
     pieces = ints(0, 1, 2), ints(0, 0), ints(6, 12), ints(4, 3), np.array([True, False])
-    assemble(shards, NO_DOCUMENTS, *pieces, False, 99, inputs, labels, np.empty((0, 0), np.bool_), NOTHING, NOTHING,
-             NOTHING, ints())  # fmt: skip
+    assemble(shards, NO_DOCUMENTS, *pieces, False, 99, False, inputs, labels, np.empty((0, 0), np.bool_), NOTHING,
+             NOTHING, NOTHING, ints())  # fmt: skip
     assert inputs.tolist() == [[8, 9, 10, 11], [14, 15, 16, 99]]
     assert labels.tolist() == [[9, 10, 11, 12], [15, 16, -100, -100]]
 

@@ -107,7 +107,7 @@ def test_a_split_that_fills_no_sample_is_told_before_anything_is_written(root: P
     with pytest.raises(ConfigError, match="fill no sample of seq_len=100,000"):
         export_store(root, "mds", tmp_path / "out", seq_len=100_000)
     assert not (tmp_path / "out").exists()
-    with pytest.raises(ConfigError, match="npy has no samples: seq_len= is for mds and litdata"):
+    with pytest.raises(ConfigError, match="npy has no samples: seq_len= is for mds, litdata and webdataset"):
         export_store(root, "npy", tmp_path / "out", seq_len=8)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -33,11 +33,11 @@ class Far(Local):
     def __init__(self, path: str) -> None:
         super().__init__(path.removeprefix("far:/"))
 
-    def read_version(self, start: int, size: int) -> tuple[bytes, int]:
+    def read_version(self, start: int, size: int) -> tuple[memoryview, int]:
         assert Far.gate.wait(60)
         data = self.read(start, size)
         Far.parts.append((Path(self.path).name, start))
-        return (Far.damage(len(Far.parts), data) if Far.damage else data), Far.version
+        return memoryview(Far.damage(len(Far.parts), data) if Far.damage else data), Far.version
 
     def map(self) -> tuple[int, int]:
         from gristmill.places.memory import map_copy
@@ -55,36 +55,42 @@ def table(tmp_path: Path, make_store: Any, monkeypatch: pytest.MonkeyPatch) -> I
     Far.gate.set()
 
 
-def supply_of(table: ShardTable) -> tuple[Supply, dict[Extent, Any]]:
+def supply_of(table: ShardTable) -> tuple[Supply, Callable[[], list[tuple[int, int]]]]:
+    """The supply of a table, and shard and place of what has come."""
     frames = table.frames
     assert frames is not None
-    return frames.supply, frames._idle  # type: ignore[return-value]
+
+    def there() -> list[tuple[int, int]]:
+        placed = table.grid.placed(np.array(sorted([*frames._read, *frames._unread]), dtype=np.int64))
+        return list(zip(*(at.tolist() for at in placed), strict=True))
+
+    return frames.supply, there
 
 
 def test_all_who_ask_for_an_extent_wait_for_one_request(table: ShardTable) -> None:
     supply, there = supply_of(table)
     futures = [supply.ask([Extent(0, 0), Extent(0, 1)], ahead=i == 0) for i in range(5)]
-    assert all(found[0] is futures[0][0] for found in futures) and not there
+    assert all(found[0] is futures[0][0] for found in futures) and not there()
     Far.gate.set()
-    assert len(futures[0][1].result(60)) == 2 * (TOKENS + 2048)
+    assert len(futures[0][1].result(60).memory) == 2 * (TOKENS + 2048)
     supply.leave(wait=True)
-    assert len(Far.parts) == 1 and sorted(there) == [(0, 0), (0, 1)]
+    assert len(Far.parts) == 1 and there() == [(0, 0), (0, 1)]
 
 
 def test_what_was_asked_ahead_of_time_is_withdrawn_with_the_last_reader_but_not_what_is_waited_for(
     table: ShardTable,
 ) -> None:
     supply, there = supply_of(table)
-    supply._workers._most = 1
+    supply._workers._most = supply._workers._fewer = 1
     supply.enter()
     (first,) = supply.ask([Extent(1, 0)])
     queued = [supply.ask([Extent(0, i)], ahead=True)[0] for i in (0, 2)]
     (hurried,) = supply.ask([Extent(0, 2)])
     supply.leave(wait=False)
     Far.gate.set()
-    assert len(first.result(60)) and len(hurried.result(60))
+    assert first.result(60) and hurried.result(60)
     supply._workers.join()
-    assert queued[0].cancelled() and sorted(there) == [(0, 2), (1, 0)]
+    assert queued[0].cancelled() and there() == [(0, 2), (1, 0)]
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -95,7 +101,7 @@ def test_a_bit_that_flips_once_is_fetched_again_and_twice_is_an_error(table: Sha
     Far.gate.set()
     (future,) = supply.ask([Extent(0, 0)])
     if times == 1:
-        assert future.result(60)[0] == 0
+        assert future.result(60).memory[0] == 0
     else:
         with pytest.raises(gm.StoreError, match=r"shard-00000\.bin is damaged"):
             future.result(60)
@@ -115,7 +121,22 @@ def test_a_file_without_sums_that_is_replaced_while_it_is_read_is_an_error(tmp_p
     np.arange(100_000, dtype=np.uint16).tofile(path)
     supply, _ = supply_of(ShardTable([gm.open(f"far:/{path}", dtype="uint16")], extents=(TOKENS,)))
     Far.gate.set()
-    assert len(supply.ask([Extent(0, 0)])[0].result(60))
+    assert supply.ask([Extent(0, 0)])[0].result(60)
     Far.version = 2
     with pytest.raises(gm.StoreError, match=r"foreign\.bin was replaced while it was read"):
         supply.ask([Extent(0, 2)])[0].result(60)
+
+
+def test_who_waits_is_told_where_what_came_cannot_be_taken(table: ShardTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    supply, there = supply_of(table)
+
+    def refuse(*_: object) -> None:
+        raise ValueError("no room")
+
+    monkeypatch.setattr(supply, "_deliver", refuse)
+    Far.gate.set()
+    for future in supply.ask([Extent(0, 0), Extent(0, 1)]):
+        with pytest.raises(ValueError, match="no room"):
+            future.result(60)
+    supply.leave(wait=True)
+    assert not there()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import tarfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -73,3 +75,19 @@ def served_texts(batches: Sequence[Any], lanes: int) -> list[str]:
         parts = np.split(line, np.flatnonzero(line == 256) + 1)
         found += [bytes(part[part != 256].astype(np.uint8)).decode() for part in parts if len(part)]
     return found
+
+
+def tars_of(folder: Path, packing: str = "") -> Path:
+    """The same documents as tars, a member .txt and a member .json each, in a folder of their own."""
+    made = folder.with_name(f"{folder.name}-tars{packing}")
+    made.mkdir()
+    for path in sorted(folder.glob("*.jsonl")):
+        suffix = f".tar.{packing}" if packing else ".tar"
+        with tarfile.open(made / f"{path.stem}{suffix}", f"w:{packing}") as tar:  # type: ignore[call-overload]
+            for i, line in enumerate(path.read_text().splitlines()):
+                row = json.loads(line)
+                for name, data in ((f"{i}.txt", row["text"]), (f"{i}.json", json.dumps({"id": row["id"]}))):
+                    member = tarfile.TarInfo(name)
+                    member.size = len(data)
+                    tar.addfile(member, io.BytesIO(data.encode()))
+    return made

@@ -195,7 +195,9 @@ _TRAINER = """
 import json, os, sys, zlib
 import gristmill as gm
 folder, state, log, workers = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
-stream = gm.stream(folder + "/*.jsonl").filter("length", min_chars=30).tokenize("byte").pack(64).batch(4, seed=1)
+fim = gm.FIM(rate=0.5, prefix=300, middle=301, suffix=302)
+texts = gm.stream(folder + "/*.jsonl").filter("length", min_chars=30)
+stream = texts.tokenize("byte").augment(fim).pack(64).batch(4, seed=1)
 loader = stream.loader(threads=workers)
 if os.path.exists(state):
     loader.load_state_dict(json.load(open(state)))
@@ -212,7 +214,8 @@ for batch in loader:
 
 def test_a_stream_that_is_killed_goes_on_to_the_same_batches(files: Files, tmp_path: Path) -> None:
     folder, state, log = files(rows=200), tmp_path / "state.json", tmp_path / "log"
-    stream = gm.stream(f"{folder}/*.jsonl").filter("length", min_chars=30).tokenize("byte").pack(64).batch(4, seed=1)
+    texts, fim = gm.stream(f"{folder}/*.jsonl"), gm.FIM(rate=0.5, prefix=300, middle=301, suffix=302)
+    stream = texts.filter("length", min_chars=30).tokenize("byte").augment(fim).pack(64).batch(4, seed=1)
     expected = [
         f"{i + 1} {zlib.crc32(batch['input_ids'].tobytes())}" for i, batch in enumerate(taken(stream.loader(), 60))
     ]

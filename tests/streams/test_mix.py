@@ -22,7 +22,10 @@ def streams(files: Files) -> dict[str, Any]:
             for count, name in enumerate(WEIGHTS, 1)}  # fmt: skip
     return {
         **made,
-        "code": gm.stream(f"{made['code'].paths[0]}").filter("length", min_chars=40).tokenize("byte").pack(32),
+        "code": gm.stream(f"{made['code'].sources[0].paths[0]}")
+        .filter("length", min_chars=40)
+        .tokenize("byte")
+        .pack(32),
     }
 
 

@@ -29,7 +29,7 @@ def test_each_word_gives_another_stream(files: Files) -> None:
     (lambda s: s.filter(3), "rule"), (lambda s: s.map(None), "function"),
     (lambda s: s.filter(print, min_chars=3), "min_chars"),
     (lambda s: s.chunk(32), "tokenize"), (lambda s: s.tokenize("byte").batch(4), "chunk"),
-    (lambda s: s.tokenize("byte").filter("length"), "before tokenize"), (lambda s: s.tokenize("gpt1"), "gpt2"),
+    (lambda s: s.tokenize("byte").pack(8).filter("length"), "before pack"), (lambda s: s.tokenize("gpt1"), "gpt2"),
     (lambda s: s.tokenize("byte").pack(0), "seq_len"), (lambda s: s.tokenize("byte").pack(32).batch(0), "batch_size"),
     (lambda s: s.tokenize("byte").pack(32).batch(4, epochs=0), "epochs"),
     (lambda s: s.clean(unicode="nfd"), "unicode"),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from pydoc_data.topics import topics
 
 import numpy as np
 import pytest
 
 from gristmill.core.errors import ConfigError
-from gristmill.core.texts import from_strings
+from gristmill.core.texts import Texts, from_strings
+from gristmill.tokenize import backends
 from gristmill.tokenize.backends import backend_versions, build_encoder, choose_backend, join, library_errors
 from gristmill.tokenize.definition import Definition
 from gristmill.tokenize.encodings import named_definition
@@ -27,6 +29,20 @@ def test_all_backends_give_the_same_ids_and_offsets(gpt2: Definition) -> None:
     assert offsets[1] == offsets[2] and len(ids) == offsets[-1]
     for other, places in others:
         assert np.array_equal(ids, other) and np.array_equal(offsets, places)
+
+
+def test_gigatoken_gives_few_and_many_documents_the_same_ids(gpt2: Definition, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = build_encoder(gpt2, "gigatoken")
+    strings = [text[: 7 * i] for i, text in enumerate(topics.values())] + ["", "é" * 9, "日本語", " \n\t ", "🙂"] * 3
+    texts = from_strings(strings)
+    within = Texts(texts.data, texts.offsets[3:])  # as a slice of a column lies
+    for each in (texts, within, Texts(texts.data, texts.offsets[:1])):
+        found = []
+        for few in (10_000, -1):
+            monkeypatch.setattr(backends, "_FEW", few)
+            found.append(encoder.encode(each))
+        assert all(np.array_equal(ours, its) and ours.dtype == its.dtype for ours, its in zip(*found, strict=True))
+        assert len(found[0][1]) == len(each) + 1
 
 
 def test_the_fast_backend_is_chosen_and_the_reference_where_it_cannot_serve(

@@ -1,4 +1,4 @@
-"""Hugging Face's Trainer over a plan: it resumes exactly and at once, on any number of ranks.
+"""Hugging Face's Trainer over a plan or a stream: it resumes exactly and at once, on any number of ranks.
 
 trainer = GristmillTrainer(model=model, args=args, train_dataset=CausalLMDataset(plan))
 trainer.train(resume_from_checkpoint=True)
@@ -30,13 +30,15 @@ with extra("hf", __name__):
     from transformers import default_data_collator as stack_rows
     from transformers.trainer_callback import ExportableState
 
+from gristmill.adapters.hf_stream import CausalLMStream, StreamPosition, model_inputs, stream_batches
 from gristmill.adapters.parcel import Tensors
 from gristmill.adapters.passes import extended
 from gristmill.adapters.torch import SampleDataset
 from gristmill.core.errors import ConfigError, StateError
-from gristmill.loader.fill import IGNORED, as_keys
+from gristmill.loader.fill import as_keys
 from gristmill.loader.groups import step_after
 from gristmill.loader.state import check_state, make_state
+from gristmill.order.augment import asks_in_place
 from gristmill.order.plan import Plan
 
 
@@ -50,21 +52,15 @@ class CausalLMDataset(SampleDataset):
     def __init__(self, plan: Plan, *, keys: str | Sequence[str] = (), pad_to_multiple_of: int | None = None) -> None:
         others = [key for key in as_keys(keys) if key != "labels"]
         super().__init__(plan, keys=others, pad_to_multiple_of=pad_to_multiple_of)
+        self._in_place = asks_in_place(plan.augmentations)
 
     def __getitems__(self, indices: Sequence[int]) -> list[Tensors]:
         """Many rows in one go."""
-        return [self._model_inputs(row) for row in super().__getitems__(indices)]
-
-    def _model_inputs(self, row: Tensors) -> Tensors:
-        ids = row["input_ids"]
-        labels = ids.masked_fill(~row["loss_mask"], IGNORED) if "loss_mask" in row else ids.clone()
-        # Nothing comes before it; and the Trainer (5.22) counts it where it does not know the loss, as with GPT-2.
-        labels[0] = IGNORED
-        return {"input_ids": ids, "labels": labels, **{key: row[key] for key in self.keys}}
+        return [model_inputs(row, self.keys, self._in_place) for row in super().__getitems__(indices)]
 
 
 class GristmillTrainer(Trainer):
-    """The Trainer with `train_dataset=CausalLMDataset(plan)`; all else, evaluation included, is as it is there.
+    """The Trainer with `train_dataset=CausalLMDataset(plan)`, or `CausalLMStream(stream)`; all else is as it is there.
 
     An epoch is a pass over the plan (`gristmill.adapters.passes`). The place is kept in trainer_state.json, one for all
     ranks; a checkpoint of another plan is refused.
@@ -78,12 +74,15 @@ class GristmillTrainer(Trainer):
         **options: object,
     ) -> None:
         super().__init__(model, args, data_collator, **options)  # type: ignore[arg-type]  # the Trainer's to check
-        self.add_callback(PlanPosition())
+        data = self.train_dataset
+        self.add_callback(StreamPosition(data) if isinstance(data, CausalLMStream) else PlanPosition())
 
     def get_train_dataloader(self) -> DataLoader[Tensors]:
-        """This rank's microbatches of one pass, in the plan's order."""
-        args, data = self.args, self._checked_data()
+        """This rank's microbatches of one pass, in the order of the plan or the stream."""
         rank, world_size = self._ranks()
+        if isinstance(self.train_dataset, CausalLMStream):
+            return stream_batches(self.train_dataset, self.args, rank, world_size)
+        args, data = self.args, self._checked_data()
         microbatches = Microbatches(data.plan, args.gradient_accumulation_steps, rank, world_size)
         self._check_batches(data.plan, args.train_batch_size * args.gradient_accumulation_steps * world_size)
         updates = args.max_steps if args.max_steps > 0 else math.ceil(args.num_train_epochs * len(data.plan))
@@ -104,7 +103,9 @@ class GristmillTrainer(Trainer):
 
     def _checked_data(self) -> CausalLMDataset:
         if not isinstance(self.train_dataset, CausalLMDataset):
-            raise ConfigError("GristmillTrainer trains on a plan: give it train_dataset=CausalLMDataset(plan).")
+            raise ConfigError(
+                "GristmillTrainer trains on a plan or a stream: give it train_dataset=CausalLMDataset(plan)."
+            )
         if not self.train_dataset.plan.options.drop_last:
             raise ConfigError("The Trainer trains on whole batches only: leave drop_last=False out of the plan.")
         if self.args.ignore_data_skip:

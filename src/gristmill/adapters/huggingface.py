@@ -11,6 +11,7 @@ import json
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -20,10 +21,13 @@ from gristmill.core.arguments import as_flag, as_text
 from gristmill.core.errors import ConfigError
 from gristmill.core.extras import extra
 from gristmill.core.hashing import fingerprint
-from gristmill.places.door import as_path, place_at
+from gristmill.places.door import as_path, kind_of, place_at
+from gristmill.places.local import Local
 from gristmill.places.patterns import expand_braces
 
-INDEX_VERSION = 1
+INDEX_VERSION = 2
+# Files are counted so many at a time: elsewhere that is a request for each of their record batches.
+_COUNTED = 16
 Names = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 DataFiles = Names | Mapping[str, Names]
 Spelt = str | list[str] | None
@@ -46,6 +50,7 @@ def fast_load_iterable_dataset(
 
     The index is kept in `index_dir` (gristmill/arrow in the user's cache folder); it is made again, with a warning,
     where the Arrow files or local source files changed, and without one by `force_reindex` or a `download_mode`.
+    With "arrow" as path and addresses such as s3://bucket/*.arrow as data_files, files are read where they lie.
     """
     path, split = as_text("path", os.fspath(path) if isinstance(path, os.PathLike) else path), _one_split(split)
     force_reindex = as_flag("force_reindex", force_reindex)
@@ -58,13 +63,16 @@ def fast_load_iterable_dataset(
     kept = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "gristmill" / "arrow"
     folder = kept if index_dir is None else as_path("index_dir", index_dir)
     sources = _source_files((path, load_dataset_kwargs.get("data_dir")), files, folder)
+    elsewhere = _elsewhere(path, files)
+    known: Sequence[object] = elsewhere or sources
     request = _request(arguments, relative=not all(os.path.isabs(file) for file, _, _ in sources))
     place = folder / f"{fingerprint(request)}.json"
     renewed = force_reindex or load_dataset_kwargs.get("download_mode") is not None
-    index = None if renewed else _read_index(path, place, fingerprint(sources))
+    index = None if renewed else _read_index(path, place, fingerprint(known))
     if index is None:
-        index = _make_index(arguments, num_proc, fingerprint(sources))
-        place_at(place).write(json.dumps({"version": INDEX_VERSION, "request": request} | asdict(index)))
+        whole: list[tuple[str, int, int | None]] = [(file, 0, None) for file in elsewhere]
+        index = _make_index(whole or list(_blocks(arguments, num_proc)), fingerprint(known))
+        place_at(place).write(json.dumps({"version": INDEX_VERSION, "request": request} | asdict(index), default=list))
     return ArrowIterableDataset(index.files, index.pieces)
 
 
@@ -141,14 +149,26 @@ def _read_index(path: str, place: Path, sources: str) -> ArrowIndex | None:
     return None
 
 
-def _make_index(arguments: Mapping[str, object], num_proc: int | None, sources: str) -> ArrowIndex:
-    """Load by `datasets`, which downloads and converts where it must, and note where the rows lie."""
-    blocks = list(_blocks(arguments, num_proc))
-    files = {path: count_rows(path) for path, _, _ in blocks}
+def _make_index(blocks: Sequence[tuple[str, int, int | None]], sources: str) -> ArrowIndex:
+    """Note where the rows lie: (file, first row, rows) of each block, all rows where no number is given."""
+    paths = list(dict.fromkeys(path for path, _, _ in blocks))
+    with ThreadPoolExecutor(_COUNTED, "gristmill-count") as counting:
+        files = dict(zip(paths, counting.map(count_rows, paths), strict=True))
     numbers = {path: number for number, path in enumerate(files)}
-    return ArrowIndex(
-        list(files.values()), [Piece(numbers[path], start, rows) for path, start, rows in blocks], sources
-    )
+    pieces = [Piece(numbers[path], start, files[path].rows if rows is None else rows) for path, start, rows in blocks]
+    return ArrowIndex(list(files.values()), pieces, sources)
+
+
+def _elsewhere(path: str, data_files: Spelt | Mapping[str, Spelt]) -> list[str]:
+    """The Arrow files that are not on this machine, if these are asked for."""
+    names = data_files if isinstance(data_files, list) else [data_files]
+    addresses = [name for name in names if isinstance(name, str) and kind_of(name) is not Local]
+    if path != "arrow" or len(addresses) < len(names):
+        return []
+    found = [place_at(address).matching() for address in addresses]
+    if missing := [address for address, files in zip(addresses, found, strict=True) if not files]:
+        raise ConfigError(f"There is no file at {missing[0]}: correct data_files.", arguments="data_files")
+    return [file for files in found for file in files]
 
 
 def _one_split(split: str) -> str:
@@ -158,7 +178,7 @@ def _one_split(split: str) -> str:
     return as_text("split", split)
 
 
-def _blocks(arguments: Mapping[str, object], num_proc: int | None) -> Iterator[tuple[str, int, int]]:
+def _blocks(arguments: Mapping[str, object], num_proc: int | None) -> Iterator[tuple[str, int, int | None]]:
     """(file, first row, rows) of each block of a data set's table; a split like train[:10%] has parts of files."""
     with extra("hf", "The first load of a data set"):
         from datasets import load_dataset

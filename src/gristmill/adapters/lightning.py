@@ -1,14 +1,15 @@
-"""Lightning over a plan: its Trainer checkpoints the place in the data and resumes it exactly, on any number of ranks.
+"""Lightning over a plan or a stream: its Trainer keeps the place in the data and resumes exactly, on any ranks.
 
 trainer.fit(model, GristmillDataModule(plan, val_plan, keys=("labels",)))
 trainer.fit(model, GristmillDataModule(plan, val_plan, keys=("labels",)), ckpt_path="last.ckpt")
 
-The trainer's epoch is a pass over the plan (`gristmill.adapters.passes`).
+The trainer's epoch is a pass over the plan (`gristmill.adapters.passes`); a stream is one epoch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from gristmill.core.extras import extra
 
@@ -18,38 +19,47 @@ with extra("lightning", __name__):
 from gristmill.adapters.local_files import ENDLESS
 from gristmill.adapters.parcel import Tensors
 from gristmill.adapters.passes import PassLoader
+from gristmill.adapters.streams import Streamed, TorchStreamLoader, is_streamed
 from gristmill.adapters.torch import TorchLoader, data_parallel_rank
 from gristmill.core.arguments import as_whole
 from gristmill.core.errors import ConfigError, StateError
 from gristmill.loader.fill import as_keys
-from gristmill.loader.loader import LoaderOptions
+from gristmill.loader.loader import RankOptions
 from gristmill.order.plan import Plan, as_plan
+
+Batches = TypeVar("Batches", bound=TorchLoader)
 
 
 class GristmillDataModule(LightningDataModule):
     """The batches of `plan` to train on, and those of `val_plan`, all of them, at each validation.
 
-    keys, threads, max_docs and pad_to_multiple_of are those of `Loader`. The plan's batch_size is that of all ranks
-    together. Which ranks split a batch is asked of the Trainer's strategy: under tensor parallelism those of its
+    Both may be streams, `gm.stream(...).tokenize(...).pack(...).batch(...)`, to validate on with epochs=1. keys,
+    threads, max_docs and pad_to_multiple_of are those of `Loader`, workers a stream's. The batch_size is that of all
+    ranks together. Which ranks split a batch is asked of the Trainer's strategy: under tensor parallelism those of its
     data-parallel mesh.
     """
 
     def __init__(
         self,
-        plan: Plan,
-        val_plan: Plan | None = None,
+        plan: Plan | Streamed,
+        val_plan: Plan | Streamed | None = None,
         *,
         keys: str | Sequence[str] = (),
         threads: int = 2,
+        workers: int = 0,
         max_docs: int | None = None,
         pad_to_multiple_of: int | None = None,
     ) -> None:
         super().__init__()
-        self.plan = as_plan("plan", plan)
-        self.val_plan = None if val_plan is None else as_plan("val_plan", val_plan)
-        keys, threads = as_keys(keys), as_whole("threads", threads, 0)
+        self.plan = plan if is_streamed(plan) else as_plan("plan", plan)
+        self.val_plan = val_plan if val_plan is None or is_streamed(val_plan) else as_plan("val_plan", val_plan)
+        if is_streamed(val_plan) and val_plan.epochs is None:
+            raise ConfigError("A stream to validate on has an end: say batch(..., epochs=1).", arguments="val_plan")
+        keys, threads, self._workers = as_keys(keys), as_whole("threads", threads, 0), as_whole("workers", workers, 0)
+        if self._workers and not (is_streamed(plan) or is_streamed(val_plan)):
+            raise ConfigError("A plan is read by threads: workers are for streams.", arguments="workers")
         max_docs = None if max_docs is None else as_whole("max_docs", max_docs)
-        self._options: LoaderOptions = {
+        self._options: RankOptions = {
             "keys": keys, "threads": threads, "max_docs": max_docs, "pad_to_multiple_of": pad_to_multiple_of
         }  # fmt: skip
         self._train: TrainLoader | None = None
@@ -65,11 +75,18 @@ class GristmillDataModule(LightningDataModule):
         ranks = (split["rank"], split["num_replicas"]) if split else data_parallel_rank()
         if stage == "fit":
             place = self.state_dict() if self.trainer and self.trainer.global_step else {}
-            self._train = TrainLoader(PassLoader(self.plan, *ranks, **self._options), self.trainer)
+            self._train = TrainLoader(self._opened(self.plan, ranks, PassLoader), self.trainer)
             if place:  # of an earlier fit of the same Trainer, which goes on
                 self._train.load_state_dict(place)
         if self.val_plan is not None:
-            self._val = ValLoader(TorchLoader(self.val_plan, *ranks, **self._options))
+            self._val = ValLoader(self._opened(self.val_plan, ranks, TorchLoader))
+
+    def _opened(
+        self, source: Plan | Streamed, ranks: tuple[int, int], kind: type[Batches]
+    ) -> Batches | TorchStreamLoader:
+        if is_streamed(source):
+            return TorchStreamLoader(source, *ranks, **self._options, workers=self._workers)
+        return kind(as_plan("plan", source), *ranks, **self._options)
 
     def train_dataloader(self) -> TrainLoader:
         """The loader of this rank; its `stats` tell how long the Trainer waited for data."""
@@ -84,7 +101,7 @@ class GristmillDataModule(LightningDataModule):
     # Lightning keeps the state of a train loader by itself, but does not load it where a schedule has asked for
     # trainer.estimated_stepping_batches (as of 2.6.6); that of a data module it always loads.
     def state_dict(self) -> dict[str, object]:
-        """The train loader's state: under 1 KB, the same on every rank."""
+        """The train loader's state, the same on every rank: under 1 KB of a plan, 15 bytes a row of a stream."""
         return {} if self._train is None else dict(self._train.state_dict())
 
     def load_state_dict(self, state_dict: dict[str, object]) -> None:
@@ -100,21 +117,23 @@ class GristmillDataModule(LightningDataModule):
 
 
 class TrainLoader:
-    """The passes of a `PassLoader`, always with a length: Lightning takes one batch ahead of a loader that has none."""
+    """The passes of a plan, or a stream, always with a length: Lightning takes a batch ahead of what has none."""
 
-    def __init__(self, passes: PassLoader, trainer: Trainer | None) -> None:
+    def __init__(self, passes: PassLoader | TorchStreamLoader, trainer: Trainer | None) -> None:
         self._passes, self._trainer = passes, trainer
         self.state_dict, self.load_state_dict = passes.state_dict, passes.load_state_dict
         self.stats, self.close = passes.stats, passes.close
 
     @property
     def step(self) -> int:
-        """The next step of the plan that is served."""
+        """The next step that is served."""
         return self._passes.step
 
     def __len__(self) -> int:
-        """Batches of a pass; 2**40 if the plan is endless."""
-        return ENDLESS if self._passes.plan.total_steps is None else len(self._passes)
+        """Batches of a pass; 2**40 if the plan is endless, or if this is a stream."""
+        if isinstance(self._passes, TorchStreamLoader) or self._passes.plan.total_steps is None:
+            return ENDLESS
+        return len(self._passes)
 
     def __iter__(self) -> Iterator[Tensors]:
         if self._passes.step == 0 and self._trainer and self._trainer.ckpt_path and self._trainer.global_step:
@@ -126,14 +145,19 @@ class TrainLoader:
 
 
 class ValLoader:
-    """The batches of a `TorchLoader`, every iteration the whole plan."""
+    """Every iteration the whole plan, or stream."""
 
-    def __init__(self, batches: TorchLoader) -> None:
+    def __init__(self, batches: TorchLoader | TorchStreamLoader) -> None:
         self._batches, self.stats, self.close = batches, batches.stats, batches.close
 
     def __len__(self) -> int:
+        if isinstance(self._batches, TorchStreamLoader):
+            raise TypeError("How many batches a stream has is known at its end.")
         return len(self._batches)
 
     def __iter__(self) -> Iterator[Tensors]:
-        self._batches.seek(0)
+        if isinstance(self._batches, TorchStreamLoader):
+            self._batches.rewind()
+        else:
+            self._batches.seek(0)
         return iter(self._batches)

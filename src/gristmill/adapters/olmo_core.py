@@ -4,14 +4,15 @@ data_loader = GristmillDataLoader(plan)
 trainer_config.build(train_module, data_loader).fit()
 
 The trainer's epoch e is the steps from (e - 1) * plan.total_steps on: the first is the plan, and each later one goes on
-where the one before ended, with a new order of every source that begins again. An endless plan is one epoch.
+where the one before ended, with a new order of every source that begins again. An endless plan is one epoch, and so is
+a stream, by `GristmillStreamLoader`.
 """
 
 from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TypedDict, cast
 
 import numpy as np
@@ -24,6 +25,7 @@ with extra("olmo", __name__):
     from olmo_core.data.data_loader import TextDataLoaderBase
     from olmo_core.distributed.utils import get_rank, get_world_size
 
+from gristmill.adapters.streams import Streamed, TorchStreamLoader, as_streamed
 from gristmill.core.arguments import as_flag, as_whole
 from gristmill.core.errors import ConfigError, StateError
 from gristmill.loader.fill import Batch
@@ -202,6 +204,72 @@ class GristmillDataLoader(TextDataLoaderBase):
         return self._loader.stats()
 
 
+class GristmillStreamLoader(TextDataLoaderBase):
+    """A stream's batches as OLMo-core's Trainer takes them, in one epoch: count its length in steps or tokens.
+
+    The stream is `gm.stream(...).tokenize(...).pack(...).batch(...)`; options are those of `GristmillDataLoader`, and
+    workers those of the stream's loader. All ranks ask for the state together, and each gets that of the whole.
+    """
+
+    def __init__(
+        self,
+        stream: Streamed,
+        *,
+        doc_lens: bool = False,
+        threads: int = 2,
+        workers: int = 0,
+        dp_world_size: int | None = None,
+        dp_rank: int | None = None,
+    ) -> None:
+        first = as_streamed(stream).first
+        dp_world_size = get_world_size() if dp_world_size is None else as_whole("dp_world_size", dp_world_size)
+        dp_rank = get_rank() if dp_rank is None else as_whole("dp_rank", dp_rank, 0)
+        if stream.epochs is not None:
+            raise ConfigError("OLMo-core trains on whole batches only: leave epochs= out of the stream.")
+        super().__init__(
+            collator=DataCollator(pad_token_id=first.encoder.eos),
+            work_dir=os.curdir,  # asked for by the base class
+            global_batch_size=stream.batch_size * first.seq_len,
+            dp_world_size=dp_world_size,
+            dp_rank=dp_rank,
+        )
+        keys = ("cu_seqlens",) if as_flag("doc_lens", doc_lens) else ()
+        self._loader = TorchStreamLoader(stream, dp_rank, dp_world_size, keys=keys, threads=threads, workers=workers,
+                                         max_docs=first.seq_len)  # fmt: skip
+
+    total_batches = None
+
+    def reshuffle(self, epoch: int | None = None, **kwargs: object) -> None:
+        """Begin the only epoch, or go on in it."""
+        if epoch not in (None, 1):
+            raise ConfigError(f"A stream is one epoch, there is no epoch {epoch}: count its length in steps.")
+        self._epoch = 1
+
+    def state_dict(self) -> dict[str, object]:
+        """The stream's state and the trainer's count of tokens, the same on every rank."""
+        return {"tokens_processed": self.tokens_processed, "stream": self._loader.state_dict()}
+
+    def load_state_dict(self, state_dict: dict[str, object]) -> None:
+        """Go on where the state was taken, on any world size that divides the batch."""
+        if not isinstance(state_dict, dict) or not state_dict.keys() >= {"tokens_processed", "stream"}:
+            raise StateError(
+                "The checkpoint was not made with GristmillStreamLoader: start from it with load_trainer_state=False."
+            )
+        self._loader.load_state_dict(cast(Mapping[str, object], state_dict["stream"]))
+        self.batches_processed, self.tokens_processed = self._loader.step, cast(int, state_dict["tokens_processed"])
+
+    def _iter_batches(self) -> Iterator[Translated]:
+        return (_translated({key: tensor.numpy() for key, tensor in batch.items()}) for batch in self._loader)
+
+    def get_mock_batch(self) -> Translated:
+        """A batch of padding: what it holds does not matter, its keys and shapes do."""
+        return _translated({key: tensor.numpy() for key, tensor in self._loader.padding().items()})
+
+    def stats(self) -> dict[str, object]:
+        """What the stream's loader counts: batches, tokens, time waited, what was dropped and why."""
+        return self._loader.stats()
+
+
 def _plan_through(plan: Plan, epoch: int) -> Plan:
     """The plan, gone on to the end of the trainer's `epoch`."""
     if epoch == 1:
@@ -212,8 +280,13 @@ def _plan_through(plan: Plan, epoch: int) -> Plan:
 
 
 def _translated(batch: Batch) -> Translated:
-    """Arrays to tensors under OLMo-core's names: its label_mask is our loss_mask, a token as a target."""
-    out: Translated = {key: torch.from_numpy(batch[key]) for key in ("input_ids", "sample_ids")}
+    """Arrays to tensors under OLMo-core's names: its label_mask is our loss_mask, a token as a target.
+
+    It makes labels of the inputs by itself, unless an augmentation has brought some that differ.
+    """
+    out: Translated = {
+        key: torch.from_numpy(batch[key]) for key in ("input_ids", "sample_ids", "labels") if key in batch
+    }
     if "loss_mask" in batch:
         out["label_mask"] = torch.from_numpy(batch["loss_mask"])
     if "cu_seqlens" in batch:

@@ -9,7 +9,7 @@ The order is the stream's under both, whatever the number of ranks and of worker
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, Unpack
 
 from gristmill.core.extras import extra
 
@@ -20,6 +20,7 @@ with extra("torch", __name__):
 
 from gristmill.adapters.parcel import Tensors, sendable
 from gristmill.adapters.torch import as_device, placed, resolve_rank, tensors_of
+from gristmill.arrow.left import join_states
 from gristmill.core.arguments import refuse
 from gristmill.core.errors import StateError
 from gristmill.loader.fill import Batch
@@ -52,15 +53,29 @@ class Streamed(Protocol):
     """What `gm.stream(...).batch(...)` is."""
 
     epochs: int | None
+    batch_size: int
     loader: Callable[..., Any]
+
+    @property
+    def first(self) -> Any: ...
+
+
+def is_streamed(value: object) -> TypeGuard[Streamed]:
+    """Whether this is a stream with batches, where others take a plan."""
+    return hasattr(value, "loader") and hasattr(value, "epochs")
+
+
+def as_streamed(value: Streamed) -> Streamed:
+    """A stream with batches."""
+    if not is_streamed(value):
+        raise refuse("stream", "a stream with batches: gm.stream(...).tokenize(...).pack(...).batch(...)", value)
+    return value
 
 
 def _loader(
     stream: Streamed, rank: int | None, world_size: int | None, mesh: DeviceMesh | None, options: StreamOptions
 ) -> StreamLoader:
-    if not hasattr(stream, "loader") or not hasattr(stream, "epochs"):
-        raise refuse("stream", "a stream with batches: gm.stream(...).tokenize(...).pack(...).batch(...)", stream)
-    made: StreamLoader = stream.loader(*resolve_rank(rank, world_size, mesh), **options)
+    made: StreamLoader = as_streamed(stream).loader(*resolve_rank(rank, world_size, mesh), **options)
     return made
 
 
@@ -84,7 +99,7 @@ class TorchStreamLoader:
         **options: Unpack[StreamOptions],
     ) -> None:
         self._loader = _loader(stream, rank, world_size, mesh, options)
-        self._ends = stream.epochs is not None
+        self._ends, self._start = stream.epochs is not None, self._loader.state_dict()
         self.device = None if device is None else as_device(device)
 
     @property
@@ -130,6 +145,14 @@ class TorchStreamLoader:
     def load_state_dict(self, state: State) -> None:
         """Go on where `state` was taken, on any number of ranks."""
         self._loader.load_state_dict(state)
+
+    def rewind(self) -> None:
+        """Begin again at the stream's start."""
+        self._loader.restore(self._start)
+
+    def padding(self) -> Tensors:
+        """A batch of padding alone."""
+        return tensors_of(self._loader.padding())
 
     def stats(self) -> dict[str, object]:
         """What the stream's loader counts: batches, tokens, time waited, what was dropped and why."""
@@ -197,15 +220,22 @@ class StreamIterator:
 
 
 def stream_state_from_snapshot(snapshot: Mapping[str, Any]) -> dict[str, object]:
-    """The state of this rank's lanes at the place where a StatefulDataLoader over a StreamDataset took `snapshot`.
+    """The state of this rank at the place where a StatefulDataLoader took `snapshot`, for any number of workers.
 
-    It fits any number of workers; with several ranks, `gm.merge_states` makes one of those of all.
+    It was a loader over a StreamDataset or over a data set of `fast_load_iterable_dataset`; with several ranks,
+    `gm.merge_states` makes one state of those of all.
     """
     found = snapshot if isinstance(snapshot, Mapping) else {}
     workers = found.get("_snapshot", {}).get("_worker_snapshots")
     holders = [found] if workers is None else list(workers.values())
-    states = [(holder.get("fetcher_state") or {}).get("dataset_iter_state") for holder in holders]
-    whole = [state["stream"] for state in states if isinstance(state, Mapping) and "stream" in state]
-    if len(whole) != 1 or found.get("_steps_since_snapshot", 0):
-        raise StateError("This is no snapshot of a StatefulDataLoader over a StreamDataset at a step of its own.")
-    return dict(whole[0])
+    if not found.get("_steps_since_snapshot", 0):
+        rows = [state for holder in holders if (state := holder.get("dataset_state"))]
+        if rows and len(rows) == len(holders):
+            return dict(join_states(rows))
+        states = [(holder.get("fetcher_state") or {}).get("dataset_iter_state") for holder in holders]
+        whole = [state["stream"] for state in states if isinstance(state, Mapping) and "stream" in state]
+        if len(whole) == 1:
+            return dict(whole[0])
+    raise StateError(
+        "This is no snapshot of a StatefulDataLoader over a StreamDataset or a data set of rows at a step of its own."
+    )

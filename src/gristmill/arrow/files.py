@@ -6,33 +6,49 @@ piece.shuffled(key).part(500, 10)                # ten of them, from the middle 
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import itertools
+import struct
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from gristmill.core.arrays import Ints
+from gristmill.core.arrow_messages import batch_extent
 from gristmill.core.errors import SourceError
 from gristmill.core.hashing import derive_key
 from gristmill.order.permute import permute
+from gristmill.places.base import Place
 from gristmill.places.door import place_at
 
 Row = dict[str, Any]
 # Arrow's mark for the end of a stream: without it rows may be missing, which no reader would notice.
 _END = b"\xff\xff\xff\xff\0\0\0\0"
+# What is read at once to find the header of a message, and how many record batches of a file elsewhere are held.
+_HEADER_BYTES, _FETCHED = 4096, 4
 
 
 @dataclass(frozen=True)
 class ArrowFile:
-    """One file in Arrow's stream format, as it was when its rows were counted."""
+    """One file in Arrow's stream format, as it was when its rows were counted.
+
+    `batches` are byte, bytes and rows of each record batch, end to end, of a file that cannot be mapped where it lies.
+    """
 
     path: str
     size: int
     mtime_ns: int
     rows: int
+    batches: Sequence[int] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "batches", array("q", self.batches))  # 24 bytes each, however many there are
 
     def difference(self) -> str | None:
         """How the file differs from what was counted, if it does (5 microseconds)."""
@@ -46,23 +62,50 @@ class ArrowFile:
 
 
 def count_rows(path: str) -> ArrowFile:
-    """A file with its rows, by the headers of its record batches: about a millisecond for 500 MB."""
-    size, changed = place_at(path).stamp()
-    if place_at(path).read(max(size - len(_END), 0)) != _END:
+    """A file with its rows, by the headers of its record batches: about a millisecond for 500 MB of this machine."""
+    place = place_at(path)
+    size, changed = place.stamp()
+    if place.read(max(size - len(_END), 0)) != _END:
         raise SourceError(f"{path} is cut off: make it again, download_mode='reuse_cache_if_exists' does.")
-    return ArrowFile(path, size, changed, sum(map(len, _mapped_batches(path))))
+    if place.maps:
+        return ArrowFile(path, size, changed, sum(map(len, _mapped_batches(path))))
+    with _named(path):
+        batches = array("q", itertools.chain.from_iterable(_extents(place, size)))
+    return ArrowFile(path, size, changed, sum(batches[2::3]), batches)
+
+
+def _extents(place: Place, size: int) -> Iterator[tuple[int, int, int]]:
+    """Byte, bytes and rows of each record batch of a file elsewhere: a request of a few KiB each."""
+    at = 0
+    while at < size - len(_END):
+        head = place.read(at, _HEADER_BYTES)
+        (length,) = struct.unpack_from("<4xi", head)
+        head = head if len(head) >= 8 + length else place.read(at, 8 + length)
+        rows, body = batch_extent(memoryview(head)[8 : 8 + length])
+        if length <= 0 or body < 0:
+            raise pa.ArrowInvalid(f"the message at byte {at:,} has a length below 0")
+        if rows is not None:
+            yield at, 8 + length + body, rows
+        elif at:
+            raise pa.ArrowInvalid("it has dictionaries, which need a copy on this machine")
+        at += 8 + length + body
+
+
+@contextlib.contextmanager
+def _named(path: str) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError, struct.error) as error:
+        raise SourceError(
+            f"{path} cannot be read as an Arrow stream ({error}).", "Load with force_reindex=True."
+        ) from error
 
 
 def _mapped_batches(path: str) -> list[pa.RecordBatch]:
     """The record batches as views of the file's memory map, which lives as long as one of them does."""
-    try:
-        with place_at(path).arrow() as source, pa.ipc.open_stream(source) as reader:
-            _read_names(reader.schema)
-            return list(reader)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise SourceError(
-            f"{path} cannot be read as an Arrow stream ({error}).", "Load with force_reindex=True."
-        ) from error
+    with _named(path), place_at(path).arrow() as source, pa.ipc.open_stream(source) as reader:
+        _read_names(reader.schema)
+        return list(reader)
 
 
 def _read_names(fields: Iterable[pa.Field]) -> None:
@@ -73,14 +116,26 @@ def _read_names(fields: Iterable[pa.Field]) -> None:
 
 
 class MappedFile:
-    """An open file: any of its rows, without a copy."""
+    """An open file: any of its rows, without a copy where it can be mapped; elsewhere a record batch at a time."""
 
     def __init__(self, file: ArrowFile) -> None:
         if difference := file.difference():
             raise SourceError(f"{difference}, it changed after its rows were counted: load with force_reindex=True.")
-        self._path, self._batches = file.path, _mapped_batches(file.path)
-        self._ends = np.cumsum([len(batch) for batch in self._batches], dtype=np.int64)
-        self._checked: set[int] = set()
+        self._file = file
+        self._mapped = [] if file.batches else _mapped_batches(file.path)
+        rows = file.batches[2::3] or [len(batch) for batch in self._mapped]
+        self._ends = np.cumsum(rows, dtype=np.int64)
+        self._batch = functools.lru_cache(maxsize=_FETCHED if file.batches else None)(self._checked)
+
+    @functools.cached_property
+    def schema(self) -> pa.Schema:
+        """What the file says of its columns."""
+        if self._mapped:
+            return self._mapped[0].schema
+        place = place_at(self._file.path)
+        with _named(self._file.path):
+            head = place.read(0, self._file.batches[0]) if self._file.batches else place.read()
+            return pa.ipc.open_stream(head + _END).schema
 
     def take(self, rows: Ints) -> Iterator[pa.RecordBatch]:
         """These rows in this order, as slices: one for each run of neighbours in a record batch."""
@@ -90,17 +145,25 @@ class MappedFile:
             batch = self._batch(int(batches[first]))
             yield batch.slice(int(rows[first] - self._ends[batches[first]]) + len(batch), end - first)
 
-    def _batch(self, number: int) -> pa.RecordBatch:
+    def _checked(self, number: int) -> pa.RecordBatch:
         """A record batch, checked in full before its first row is looked at: a damaged one may point anywhere."""
-        batch = self._batches[number]
-        if number not in self._checked:
-            try:
-                batch.validate(full=True)
-            except pa.ArrowException as error:
-                raise SourceError(
-                    f"{self._path} is damaged in record batch {number:,} ({error}).", "Load with force_reindex=True."
-                ) from error
-            self._checked.add(number)
+        batch = self._mapped[number] if self._mapped else self._fetched(number)
+        try:
+            batch.validate(full=True)
+        except pa.ArrowException as error:
+            raise SourceError(
+                f"{self._file.path} is damaged in record batch {number:,} ({error}).", "Load with force_reindex=True."
+            ) from error
+        return batch
+
+    def _fetched(self, number: int) -> pa.RecordBatch:
+        start, size, rows = self._file.batches[3 * number : 3 * number + 3]
+        with _named(self._file.path):
+            batch = pa.ipc.read_record_batch(
+                pa.ipc.read_message(place_at(self._file.path).read(start, size)), self.schema
+            )
+        if len(batch) != rows:
+            raise SourceError(f"{self._file.path} has other rows than were counted.", "Load with force_reindex=True.")
         return batch
 
 
@@ -135,50 +198,27 @@ class Piece:
         return places + self.start
 
 
-def shuffle_pieces(pieces: Sequence[Piece], seed: int, rows: bool) -> tuple[Piece, ...]:
-    """The pieces in the order named by `seed`, and if asked for the rows inside each of them too."""
-    order = permute(np.arange(len(pieces)), len(pieces), derive_key(seed, "files")).tolist() if pieces else []
+def shuffle_pieces(pieces: Sequence[Piece], seed: int, rows: bool, epoch: int = 0) -> tuple[Piece, ...]:
+    """The pieces in the order named by `seed` and epoch, and if asked for the rows inside each of them too."""
+    key = derive_key(seed, "epoch", epoch) if epoch else seed
+    order = permute(np.arange(len(pieces)), len(pieces), derive_key(key, "files")).tolist() if pieces else []
     if not rows:
         return tuple(pieces[i] for i in order)
-    return tuple(pieces[i].shuffled(derive_key(seed, "rows", i)) for i in order)
+    return tuple(pieces[i].shuffled(derive_key(key, "rows", i)) for i in order)
 
 
-def shard_pieces(pieces: Sequence[Piece], num_shards: int, index: int) -> tuple[Piece, ...]:
-    """Part `index` of `num_shards` runs of rows that differ by one row at most, whatever the number of files."""
+def share_rows(pieces: Sequence[Piece], low: Fraction, high: Fraction, epoch: int = 0) -> tuple[Piece, ...]:
+    """The rows from share `low` to share `high` of all, of 0 to 1."""
     total = sum(piece.length for piece in pieces)
-    low, high = total * index // num_shards, total * (index + 1) // num_shards
-    return tuple(_between(pieces, low, high))
+    return between_rows(pieces, int(total * low), int(total * high))
 
 
-def _between(pieces: Iterable[Piece], low: int, high: int) -> Iterator[Piece]:
+def between_rows(pieces: Iterable[Piece], low: int, high: int, epoch: int = 0) -> tuple[Piece, ...]:
     """The rows at the places [low, high) of all pieces in a row."""
-    end = 0
+    found, end = [], 0
     for piece in pieces:
         begin, end = end, end + piece.length
         first, last = max(low, begin), min(high, end)
         if first < last:
-            yield piece.part(first - begin, last - first)
-
-
-def numpy_rows(batch: pa.RecordBatch) -> list[Row]:
-    """Rows in which numbers and lists of numbers without nulls are read-only views of the file."""
-    names = batch.schema.names
-    if not names:
-        return [{} for _ in range(len(batch))]
-    return [dict(zip(names, row, strict=True)) for row in zip(*map(_numpy_values, batch.columns), strict=True)]
-
-
-def _numpy_values(column: pa.Array) -> Sequence[object]:
-    kind = column.type
-    if _is_number(kind) and not column.null_count:
-        return list(column.to_numpy())
-    listed = pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    if listed and _is_number(kind.value_type) and not column.null_count and not column.values.null_count:
-        flat, edges = column.values.to_numpy(), column.offsets.to_pylist()
-        return [flat[first:end] for first, end in itertools.pairwise(edges)]
-    values: list[object] = column.to_pylist()
-    return values
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+            found.append(piece.part(first - begin, last - first))
+    return tuple(found)

@@ -25,6 +25,8 @@ def refuse(name: str, wanted: str, value: object) -> ConfigError:
 
 def as_whole(name: str, value: object, least: int | None = 1) -> int:
     """A whole number, NumPy's too, of at least `least`, if there is a least."""
+    if type(value) is int and (least is None or value >= least):  # a protocol's `isinstance` takes 20 microseconds
+        return value
     try:
         number = operator.index(value) if isinstance(value, SupportsIndex) and not isinstance(value, bool) else None
     except TypeError:

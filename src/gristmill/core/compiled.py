@@ -8,22 +8,22 @@ gives is looked up once, and the garbage collector waits: a third of the compile
 
 from __future__ import annotations
 
-import contextlib
-import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numba
-from numba.core import entrypoints, typed_passes, types, untyped_passes
+from llvmlite.binding import create_new_module_pass_manager
+from numba.core import typed_passes, untyped_passes
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase
 from numba.core.compiler_machinery import PassManager
 from numba.core.registry import CPUDispatcher
-from numba.core.targetconfig import ConfigStack
 from numba.core.types.misc import unliteral
 
 from gristmill.core.kept_code import KeptCode
 from gristmill.core.locks import Lock
+from gristmill.core.lowering import LeanLowering
+from gristmill.core.shortcuts import Current, shortcuts
 
 Function = Callable[..., Any]
 # Two threads may import modules of kernels at the same time.
@@ -57,7 +57,7 @@ def entry(signature: Any) -> Callable[[Function], Function]:
         options = {"nopython": True, "nogil": True, "no_cfunc_wrapper": True}
         made = CPUDispatcher(function, targetoptions=options, pipeline_class=_EntryCompiler)
         made._cache = KeptCode(function)
-        with _compiling, _no_extensions(), _quick():
+        with _compiling, shortcuts():
             made.compile(signature)
         made.disable_compile()
         return made  # type: ignore[no-any-return]
@@ -109,6 +109,16 @@ class _Whole(JITCodeLibrary):  # type: ignore[misc]
     def _optimize_functions(self, module: Any) -> None:
         module.data_layout = self._codegen._data_layout
 
+    def _optimize_final_module(self) -> None:
+        """LLVM's passes, after three of the cheap ones that Numba has first: some loops are a tenth slower without."""
+        first = create_new_module_pass_manager()
+        first.add_sroa_pass()
+        first.add_instruction_combine_pass()
+        first.add_jump_threading_pass()
+        first.run(self._final_module, self._codegen._pass_builder(opt=0))
+        passes, builder = self._codegen._module_pass_manager()
+        passes.run(self._final_module, builder)
+
     def add_linking_library(self, library: Any) -> None:
         """Take in another library with those that it leans on itself."""
         if library not in self._linking_libraries:
@@ -128,10 +138,18 @@ _PASSES = (
     typed_passes.PreLowerStripPhis,
     typed_passes.NoPythonSupportedFeatureValidation,
     typed_passes.IRLegalization,
-    typed_passes.AnnotateTypes,
-    typed_passes.NativeLowering,
+    LeanLowering,
     typed_passes.NoPythonBackend,
 )
+
+
+class _Passes(PassManager):  # type: ignore[misc]
+    """Passes one after the other; Numba times each, prints the types that it is given and checks what it leaves."""
+
+    def _runPass(self, _index: int, step: Any, state: Any) -> None:
+        if isinstance(step, typed_passes.IRLegalization) and not state.flags.nrt:
+            return  # where variables end is of no interest where references are not counted
+        step.run_pass(state)
 
 
 class _HelperCompiler(CompilerBase):  # type: ignore[misc]
@@ -139,11 +157,18 @@ class _HelperCompiler(CompilerBase):  # type: ignore[misc]
 
     library: type[JITCodeLibrary] = _Part
 
+    def __init__(self, typing: Any, target: Any, *description: Any, **named: Any) -> None:
+        if self.library is _Part:  # the entry that needs it has just been begun
+            super().__init__(Current(typing), Current(target), *description, **named)
+            self.state.typingctx = typing
+        else:
+            super().__init__(typing, target, *description, **named)
+
     def define_pipelines(self) -> list[Any]:
         state = self.state
         state.library = self.library(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()
-        passes = PassManager("gristmill")
+        passes = _Passes("gristmill")
         for step in _PASSES:
             passes.add_pass(step, step.__name__)
         passes.finalize()
@@ -152,44 +177,3 @@ class _HelperCompiler(CompilerBase):  # type: ignore[misc]
 
 class _EntryCompiler(_HelperCompiler):
     library = _Whole
-
-
-@contextlib.contextmanager
-def _no_extensions() -> Iterator[None]:
-    """Keep Numba from importing every package that registers with it: awkward, which gigatoken brings, takes 0.4 s.
-
-    They are still found by the first compilation outside of this block.
-    """
-    before = getattr(entrypoints, "_already_initialized", True)
-    entrypoints._already_initialized = True
-    try:
-        yield
-    finally:
-        entrypoints._already_initialized = before
-
-
-@contextlib.contextmanager
-def _quick() -> Iterator[None]:
-    """Compile without what takes Numba longest: collecting garbage (a fifth) and typing every operator (a sixth)."""
-    collecting = gc.isenabled()
-    gc.disable()
-    types.Function.get_call_type = _call_type  # type: ignore[method-assign, assignment]
-    try:
-        yield
-    finally:
-        del types.Function.get_call_type
-        if collecting:
-            gc.enable()
-
-
-def _call_type(self: Any, context: Any, arguments: Any, named: Any) -> Any:
-    """The signature of a call of one of Numba's functions; that of an operator or built-in is looked for once."""
-    resolve = super(types.Function, self).get_call_type
-    if named or getattr(self.typing_key, "__module__", "") not in ("_operator", "builtins"):
-        return resolve(context, arguments, named)
-    known = vars(self).setdefault("_known_by_gristmill", {})
-    plain = tuple(map(unliteral, arguments))
-    key = (plain, ConfigStack.top_or_none().nrt)
-    if key not in known:
-        known[key] = resolve(context, plain, named)
-    return known[key]

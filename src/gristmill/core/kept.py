@@ -59,6 +59,13 @@ def keep_in(folder: str) -> None:
     os.environ[_CHOSEN] = os.path.abspath(folder)
 
 
+def home_folder() -> Path | None:
+    """The user's own folder for what can be made again; None where there is no home."""
+    with contextlib.suppress(RuntimeError):
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gristmill"
+    return None
+
+
 def module_path(name: str) -> Path:
     """The file of a module of ours."""
     base = _ROOT.joinpath(*name.split("."))
@@ -104,8 +111,8 @@ def _folders(source: Path) -> Iterator[Path]:
         if os.access(folder, os.W_OK):
             return
     yield source.parent / "__pycache__"
-    with contextlib.suppress(RuntimeError):  # there is no home
-        yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gristmill"
+    if home := home_folder():
+        yield home
     own = Path(tempfile.gettempdir()) / f"gristmill-{os.getuid()}"
     with contextlib.suppress(OSError):
         own.mkdir(mode=0o700, exist_ok=True)

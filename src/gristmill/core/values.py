@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NoReturn
 
-from gristmill.core.errors import ConfigError, GristmillError
+from gristmill.core.errors import ConfigError, GristmillError, StateError
 
 _PLAIN: Mapping[object, tuple[type, ...]] = {
     float: (int, float), int: (int,), str: (str,), bool: (bool,), type(None): (type(None),)
@@ -116,6 +116,17 @@ def check_there(
         if key not in values:
             raise error(f"{where} lacks {key!r}.")
     return values
+
+
+def as_saved(state: object, kind: type, version: int, whose: str) -> Mapping[str, object]:
+    """A state as it was saved, by the keys and kinds of its TypedDict; one of another version is refused, too."""
+    kinds = kinds_of(kind)
+    if not isinstance(state, Mapping) or any(key not in state for key in kinds):
+        raise StateError(f"This is no state of {whose}: it must have {', '.join(kinds)}.")
+    if state["version"] != version:
+        raise StateError(f"The checkpoint has version {shown(state['version'])}; this software reads {version}.")
+    check_kinds(state, kinds, "the checkpoint", StateError)
+    return state
 
 
 @functools.cache

@@ -11,7 +11,7 @@ import numpy as np
 from numba import types
 
 from gristmill.core.compiled import compiled, entry
-from gristmill.core.kernels.memory import copy, place_of
+from gristmill.core.kernels.memory import copy, empty, filled, place_of
 from gristmill.core.kernels.texts import TEXTS
 from gristmill.core.kernels.types import BYTES, INTS, SHORTS
 from gristmill.core.kernels.utf8 import decode
@@ -120,7 +120,7 @@ def _edit_document(data: Any, begin: int, end: int, table: Any, out: Any, at: in
 @entry(TEXTS(BYTES, INTS, SHORTS, types.uint16[::1]))
 def edit(data: Any, offsets: Any, table: Any, found: Any) -> Any:
     """All documents without control characters and with line feeds only; `found` says which had others."""
-    out, bounds = np.empty(offsets[-1] - offsets[0], np.uint8), np.zeros(offsets.size, np.int64)
+    out, bounds = empty(offsets[-1] - offsets[0], np.uint8), filled(offsets.size, 0, np.int64)
     for row in range(offsets.size - 1):
         end, bits = _edit_document(data, offsets[row], offsets[row + 1], table, out, bounds[row])
         bounds[row + 1], found[row] = end, bits & (REMOVED | REPLACED)
@@ -148,7 +148,7 @@ def _strip_document(data: Any, begin: int, end: int, table: Any, out: Any, at: i
 @entry(TEXTS(BYTES, INTS, SHORTS))
 def strip(data: Any, offsets: Any, table: Any) -> Any:
     """All documents without blanks before line ends, and without either at their end."""
-    out, bounds = np.empty(offsets[-1] - offsets[0], np.uint8), np.zeros(offsets.size, np.int64)
+    out, bounds = empty(offsets[-1] - offsets[0], np.uint8), filled(offsets.size, 0, np.int64)
     for row in range(offsets.size - 1):
         bounds[row + 1] = _strip_document(data, offsets[row], offsets[row + 1], table, out, bounds[row])
     return out[: bounds[-1]].copy(), bounds

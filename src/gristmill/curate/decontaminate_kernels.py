@@ -14,7 +14,7 @@ from numba import types
 from gristmill.core.compiled import compiled, entry, maker
 from gristmill.core.hashing import GOLDEN
 from gristmill.core.kernels.hashes import FACTOR, finalise
-from gristmill.core.kernels.memory import largest, longest_row, place_of
+from gristmill.core.kernels.memory import empty, filled, largest, longest_row, place_of
 from gristmill.core.kernels.types import BYTES, HASHES, INTS, INTS32
 from gristmill.core.kernels.utf8 import decode
 
@@ -82,7 +82,7 @@ def _read_words(data: Any, position: int, end: int, folds: Any, words: Any, coun
 
 @maker
 def _room_for(words: int) -> Any:
-    return np.empty(words, np.int64), np.empty(words, np.int64), np.zeros(words + 1, np.uint64)
+    return empty(words, np.int64), empty(words, np.int64), filled(words + 1, 0, np.uint64)
 
 
 @compiled
@@ -95,7 +95,7 @@ def _run_length(words: int, ngram: int, min_words: int) -> Any:
 def make_runs(data: Any, offsets: Any, folds: Any, ngram: int, min_words: int, lengths: Any) -> Any:
     """All runs of words of all texts, in order; lengths[row] is that of its runs."""
     room, words = offsets[-1] + 1, _room_for(longest_row(offsets) + 1)
-    hashes, runs, made = np.empty(room, np.uint64), np.empty((3, room), np.int64), 0
+    hashes, runs, made = empty(room, np.uint64), empty((3, room), np.int64), 0
     for row in range(offsets.size - 1):
         _, count = _read_words(data, offsets[row], offsets[row + 1], folds, words, 0)
         starts, ends, sums = words

@@ -24,11 +24,15 @@ READ = "read"
 
 @dataclass
 class Ledger:
-    """Counts of documents of one source by step, in the order in which steps first count, and the rows that left."""
+    """Counts of documents of one source by step, in the order in which steps first count, and the rows that left.
+
+    Where these are not `noted`, nobody will ask for them.
+    """
 
     counts: dict[str, list[int]] = field(default_factory=dict)
     reasons: dict[str, Counter[str]] = field(default_factory=dict)
     edits: Counter[str] = field(default_factory=Counter)
+    noted: bool = True
     _dropped: list[pa.Table] = field(default_factory=list)
 
     @property
@@ -51,7 +55,8 @@ class Ledger:
         if len(gone):
             reasons = [judged.reasons[code] for code in judged.codes[gone]]
             found.update(reasons)
-            self._dropped.append(_dropped_rows(documents, gone, step, reasons, judged))
+            if self.noted:
+                self._dropped.append(_dropped_rows(documents, gone, step, reasons, judged))
             left = left.take(np.flatnonzero(judged.kept))
         self.count(step, left)
         return left

@@ -8,7 +8,7 @@ import numpy as np
 from numba import types
 
 from gristmill.core.compiled import compiled, entry, maker
-from gristmill.core.kernels.memory import copy
+from gristmill.core.kernels.memory import copy, empty, filled
 from gristmill.core.kernels.texts import TEXTS
 from gristmill.core.kernels.types import BYTES, INTS
 from gristmill.core.kernels.utf8 import character_start, next_start
@@ -43,7 +43,7 @@ def _with_context(data: Any, first: int, last: int, begin: int, end: int) -> Any
 
 @maker
 def _grown(windows: Any) -> Any:
-    larger = np.empty((2 * len(windows), 3), np.int64)
+    larger = empty((2 * len(windows), 3), np.int64)
     for row in range(len(windows)):
         larger[row, 0], larger[row, 1], larger[row, 2] = windows[row, 0], windows[row, 1], windows[row, 2]
     return larger
@@ -52,7 +52,7 @@ def _grown(windows: Any) -> Any:
 @entry(types.int64[:, ::1](BYTES, INTS, BYTES, types.int64))
 def find_windows(data: Any, offsets: Any, roles: Any, anchors: int) -> Any:
     """(row, begin, end) of each stretch with at least `anchors` anchors, positions counted from the start of `data`."""
-    windows, count = np.empty((64, 3), np.int64), 0
+    windows, count = empty((64, 3), np.int64), 0
     for row in range(offsets.size - 1):
         begin, end = offsets[row], offsets[row + 1]
         position = begin
@@ -73,8 +73,8 @@ def find_windows(data: Any, offsets: Any, roles: Any, anchors: int) -> Any:
 @entry(TEXTS(BYTES, INTS, types.Array(types.int64, 2, "C", readonly=True), BYTES))
 def replace(data: Any, offsets: Any, spans: Any, placeholder: Any) -> Any:
     """All texts with `placeholder` for the spans (row, begin, end), which rise and do not overlap."""
-    out = np.empty(offsets[-1] - offsets[0] + len(spans) * placeholder.size, np.uint8)
-    bounds, at, position, span = np.zeros(offsets.size, np.int64), 0, offsets[0], 0
+    out = empty(offsets[-1] - offsets[0] + len(spans) * placeholder.size, np.uint8)
+    bounds, at, position, span = filled(offsets.size, 0, np.int64), 0, offsets[0], 0
     for row in range(offsets.size - 1):
         while span < len(spans) and spans[span, 0] == row:
             at = copy(data, position, spans[span, 1], out, at)

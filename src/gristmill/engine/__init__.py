@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from pathlib import Path
 
-from gristmill.engine.base import Engine
+from gristmill.engine.base import Engine, Means
 
-# By the names that runs use: what makes each, from a number of workers, bytes of memory and a folder to spill to.
-ENGINES: Mapping[str, str] = {"local": "local:local_engine"}
+# By the names that runs use: what makes each of the means of a run.
+ENGINES: Mapping[str, str] = {"local": "local:local_engine", "spark": "spark:spark_engine"}
 
 
-def make_engine(name: str, workers: int, memory: int, scratch: Path) -> Engine:
+def make_engine(name: str, means: Means) -> Engine:
     """The engine of this name; its module is imported when a run asks for it."""
     module, _, function = ENGINES[name].partition(":")
-    made: Engine = getattr(importlib.import_module(f"{__name__}.{module}"), function)(workers, memory, scratch)
+    made: Engine = getattr(importlib.import_module(f"{__name__}.{module}"), function)(means)
     return made

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar, runtime_checkable
 
 P = TypeVar("P")
 R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Means:
+    """What a run gives its engine: processes, bytes of memory, a folder to spill to, and the address of a cluster."""
+
+    workers: int
+    memory: int
+    scratch: Path
+    master: str | None = None
+    remote: str | None = None
 
 
 @runtime_checkable

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from multiprocessing import resource_tracker
 from pathlib import Path
-from typing import ParamSpec
 
 from gristmill.core.errors import EngineError
-from gristmill.core.watched import end_with
-from gristmill.engine.base import Engine, P, R
+from gristmill.engine.base import Engine, Means, P, R
 from gristmill.engine.duck import Duck
 from gristmill.engine.inline import InlineEngine
+from gristmill.engine.processes import Processes
 
-A = ParamSpec("A")
 
-
-def local_engine(workers: int, memory: int, scratch: Path) -> Engine:
+def local_engine(means: Means) -> Engine:
     """This machine: processes, or, where one worker is enough, none."""
-    return LocalEngine(workers, memory, scratch) if workers > 1 else InlineEngine(memory, scratch)
+    if means.workers == 1:
+        return InlineEngine(means.memory, means.scratch)
+    return LocalEngine(means.workers, means.memory, means.scratch)
 
 
 class LocalEngine(Duck):
@@ -34,22 +28,12 @@ class LocalEngine(Duck):
     def __init__(self, workers: int, memory: int, scratch: Path) -> None:
         super().__init__(memory, scratch, threads=workers)
         self._workers = workers
-        self._pool: ProcessPoolExecutor | None = None
+        self._processes = Processes(workers)
 
     def start(self, function: Callable[[], None]) -> None:
         """Start the processes, each of which calls `function` while the caller goes on."""
         for _ in range(self._workers):
-            self._submit(function)
-
-    def _submit(self, function: Callable[A, R], *arguments: A.args, **named: A.kwargs) -> Future[R]:
-        """Hand work to a process, which may be started for it."""
-        if self._pool is None:
-            # spawn: a fork would inherit the locks of our caller's threads, and of Arrow's.
-            context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self._workers, context, initializer=end_with, initargs=(os.getpid(),))
-        resource_tracker.ensure_running()  # which lets signals through again once it has started: not in the block
-        with _deaf_children():
-            return self._pool.submit(function, *arguments, **named)
+            self._processes.submit(function)
 
     def map(self, function: Callable[[P], R], parts: Sequence[P]) -> Iterator[R]:
         """`function` of each part in the processes, at most two parts a worker ahead of what was taken."""
@@ -57,7 +41,7 @@ class LocalEngine(Duck):
         rest = iter(parts)
         try:
             for part in rest:
-                waiting.append(self._submit(function, part))
+                waiting.append(self._processes.submit(function, part))
                 if len(waiting) >= 2 * self._workers:
                     yield waiting.popleft().result()
             while waiting:
@@ -75,19 +59,4 @@ class LocalEngine(Duck):
     def close(self) -> None:
         """End the processes, at once: what they were doing is done again, and whole, by the next run."""
         super().close()
-        if self._pool is not None:
-            processes = list((self._pool._processes or {}).values())
-            self._pool.shutdown(wait=False, cancel_futures=True)
-            for process in processes:
-                process.terminate()
-            self._pool = None
-
-
-@contextmanager
-def _deaf_children() -> Iterator[None]:
-    """Processes that are started in the block never hear of Ctrl-C, not even while they import: the parent does."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        self._processes.close()

@@ -14,6 +14,7 @@ from typing import TypedDict
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gristmill.core.arrays import Ints
@@ -90,8 +91,18 @@ def dropped_documents(store: Address, doc_id: str) -> list[DroppedRow]:
     path = _place(store)
     if path is None:
         return []
-    with _opened(path):
-        return list(pq.read_table(place_at(path).arrow(), filters=[("id", "==", doc_id)]).to_pylist())
+    with _opened(path) as file:
+        whole: Kind = ("", "")
+        return _examples(file, {whole: _rows_of(file, doc_id)})[whole]
+
+
+def _rows_of(file: pq.ParquetFile, doc_id: str) -> list[int]:
+    rows, at = [], 0
+    for batch in file.iter_batches(_BATCH_ROWS, columns=["id"], use_threads=False):
+        same = pc.equal(batch.column("id"), doc_id).fill_null(False).to_numpy(zero_copy_only=False)
+        rows += (np.flatnonzero(same) + at).tolist()
+        at += len(batch)
+    return rows
 
 
 def _place(store: Address) -> Address | None:
@@ -115,7 +126,7 @@ def _scanned(
     counted: Counter[Keys] = Counter()
     rows: dict[Kind, list[int]] = {}
     at = 0
-    for batch in file.iter_batches(_BATCH_ROWS, columns=list(KEYS)):
+    for batch in file.iter_batches(_BATCH_ROWS, columns=list(KEYS), use_threads=False):
         for keys, found in _parted(batch):
             counted[keys] += len(found)
             if _fits(keys, asked):
@@ -174,7 +185,7 @@ def _examples(file: pq.ParquetFile, rows: Mapping[Kind, list[int]]) -> dict[Kind
         rows_here = file.metadata.row_group(number).num_rows
         wanted = [row for row in owners if first <= row < first + rows_here]
         at = first
-        for batch in file.iter_batches(_TEXT_ROWS, row_groups=[number]) if wanted else ():
+        for batch in file.iter_batches(_TEXT_ROWS, row_groups=[number], use_threads=False) if wanted else ():
             for row in sorted(row for row in wanted if at <= row < at + len(batch)):
                 found[owners[row]] += batch.slice(row - at, 1).to_pylist()
             at += len(batch)

@@ -13,11 +13,13 @@ import numpy as np
 from gristmill.core.arguments import as_whole
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError
+from gristmill.loader.augment import Augmenter, first_keys, keys_below
 from gristmill.loader.demand import extent_tokens, reach, stores_of, window_bytes
 from gristmill.loader.fill import DTYPES, IGNORED, NO_DOCUMENTS, Batch, Filler, as_keys
 from gristmill.loader.locate import find_pieces
 from gristmill.loader.nextuse import NextUse
 from gristmill.loader.pieces import Pieces
+from gristmill.order.augment import asks_in_place
 from gristmill.order.cut import DocumentCut
 from gristmill.order.options import check_positive
 from gristmill.order.phases import Segment
@@ -27,7 +29,7 @@ from gristmill.store.format import FRAME_TOKENS
 from gristmill.store.frames import CACHE_BYTES, Frames
 from gristmill.store.keeping import fits_cache
 from gristmill.store.maps import MAX_MAPS
-from gristmill.store.table import DocumentColumns, table_of
+from gristmill.store.table import DocumentColumns, ShardColumns, table_of
 
 _NEED_DOCUMENTS = {"doc_ids", "position_ids", "cu_seqlens"}
 # Each row may touch two shards, far under the maps a process may have.
@@ -36,6 +38,9 @@ _MAPPED_ROWS = 4096
 _FRAMED_ROWS = 256
 # What batches of one stack share, so that calls become few: half of it costs 64 x 2,048 ids 5 %, twice of it 10 %.
 _STACK_BYTES = 4 << 20
+# Stacks that find and lease their blocks together, which in a window are mostly the same. Mapped tokens cost no lease,
+# and stacks that are used again sooner stay in the processor's caches.
+_LEASED_STACKS = 4
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,7 @@ class Tally:
     padded_tokens: int = 0
     truncated_tokens: int = 0
     merged_documents: int = 0
+    displaced_tokens: int = 0
 
     def add(self, other: Tally) -> None:
         """Sum up."""
@@ -78,6 +84,7 @@ class Tally:
         self.padded_tokens += other.padded_tokens
         self.truncated_tokens += other.truncated_tokens
         self.merged_documents += other.merged_documents
+        self.displaced_tokens += other.displaced_tokens
 
 
 class Stack(NamedTuple):
@@ -103,9 +110,15 @@ class Located(NamedTuple):
     figures: list[tuple[int, int, int]]
 
 
-def framed_rows(seq_len: int) -> int:
-    """Rows of a group whose tokens are not mapped."""
-    return max(_FRAMED_ROWS // (1 + seq_len // FRAME_TOKENS), 1)
+def framed_rows(plan: Plan, seq_len: int) -> int:
+    """Rows of a group whose tokens are not mapped: with locality they share the blocks of a window, which is held.
+
+    What such a group brings must fit beside the window, or it would come twice: half of that room, at 4 bytes a token.
+    """
+    few = max(_FRAMED_ROWS // (1 + seq_len // FRAME_TOKENS), 1)
+    if plan.options.locality is None:
+        return few
+    return min(max(CACHE_BYTES // (8 * seq_len), few), _MAPPED_ROWS)
 
 
 class Assembler:
@@ -119,14 +132,19 @@ class Assembler:
         buffer_bytes: int,
         max_maps: int = MAX_MAPS,
         pad_to_multiple_of: int | None = None,
+        past_caches: bool = False,
     ) -> None:
-        self._made_by = plan, keys, max_docs, buffer_bytes, max_maps, pad_to_multiple_of
+        self._made_by = plan, keys, max_docs, buffer_bytes, max_maps, pad_to_multiple_of, past_caches
         keys, max_docs = as_keys(keys), None if max_docs is None else as_whole("max_docs", max_docs)
         _check_padding(plan, pad_to_multiple_of)
         self._multiple, self._plan = pad_to_multiple_of, plan
         self._by_piece = issubclass(plan.cut, DocumentCut)
+        self._in_place = asks_in_place(plan.augmentations)
         masked = self._by_piece or bool(plan.exclusions) or not plan.options.drop_last
-        asked = {"input_ids", *keys, *(("loss_mask",) if masked else ())}
+        self._eos = self._one_eos(masked)
+        self._augmenter = Augmenter(plan.augmentations, self._eos) if plan.augmentations else None
+        targets = self._augmenter.targets if self._augmenter else ()
+        asked = {"input_ids", *keys, *(("loss_mask",) if masked else ()), *targets}
         self._looks_up = not self._by_piece and not _NEED_DOCUMENTS.isdisjoint(keys)
         stores = stores_of(plan)
         itemsizes = [store.dtype.itemsize for store in stores]
@@ -134,16 +152,32 @@ class Assembler:
         self._table, self._kept = table_of(stores, max_maps, extent_tokens(plan, itemsizes, kept)), any(kept)
         self._next_use = NextUse(plan, self._table.bases)
         if self._table.frames:
-            edge = FRAME_TOKENS if self._table.compressed.any() else BLOCK
             self._table.frames.supply.keeping.next_use = self._next_use
-            self._table.frames.keep(CACHE_BYTES + buffer_bytes + window_bytes(plan, itemsizes, edge))
+            self._keep(self._table.frames, buffer_bytes, itemsizes)
         if self._by_piece or self._looks_up:
             _ = self._table.documents  # which may refuse
-        self._eos = self._one_eos(masked)
         wanted = [key for key in DTYPES if key in asked]
         self.filler = Filler(
-            wanted, eos=self._eos, by_piece=self._by_piece, max_docs=max_docs, buffer_bytes=buffer_bytes
+            wanted,
+            eos=self._eos,
+            by_piece=self._by_piece,
+            max_docs=max_docs,
+            buffer_bytes=buffer_bytes,
+            past_caches=past_caches and self._augmenter is None,
         )
+
+    def _keep(self, frames: Frames, ahead: int, itemsizes: Sequence[int]) -> None:
+        """Hold the window of the plan, what comes ahead of it, and some of what was read.
+
+        Where the plan knows when a block was read for the last time, that is what threads may still be reading: the
+        tokens of `ahead` bytes of batches, which have 8 a token, are more. Else it is as much as there is room for.
+        """
+        plan, table = self._plan, self._table
+        window = window_bytes(plan, itemsizes, FRAME_TOKENS if table.compressed.any() else BLOCK)
+        most = CACHE_BYTES + ahead + window
+        in_turn = plan.options.cut == "chunk" and window > 0 and int(table.sizes[table.framed].sum()) > most
+        behind = max(CACHE_BYTES // 2, ahead // 8 * max(itemsizes))
+        frames.keep(most, window + behind if in_turn else most)
 
     def __reduce__(self) -> tuple[type[Assembler], tuple[object, ...]]:
         return Assembler, self._made_by
@@ -170,7 +204,7 @@ class Assembler:
 
     def group_rows(self, seq_len: int) -> int:
         """Rows whose order and places are found at once, which decides what is mapped or framed at one time."""
-        return framed_rows(seq_len) if self._table.framed.any() else _MAPPED_ROWS
+        return framed_rows(self._plan, seq_len) if self._table.framed.any() else _MAPPED_ROWS
 
     @property
     def fetched(self) -> Frames | None:
@@ -181,13 +215,10 @@ class Assembler:
         """Readers are about to take `step`: what is needed next is counted from there."""
         self._next_use.step = step
 
-    def touched(self, segment: Segment, samples: Ints) -> tuple[Ints, Ints]:
-        """Shard and place of the extents that samples are read from and that are fetched, in order of first use."""
-        pieces = find_pieces(self._plan, self._table, segment, samples)
-        read = reach(pieces, "labels" in self.filler.keys)
-        shards, places = self._table.grid.in_order_of_use(pieces.positions, read)
-        away = self._table.bins.fetched[shards]
-        return shards[away], places[away]
+    def touched(self, located: Located) -> Ints:
+        """The numbers of the extents that a group is read from and that are fetched, in order of first use."""
+        numbers = self._table.grid.in_order_of_use(located.pieces.positions, located.reach)
+        return numbers[self._table.bins.fetched[self._table.grid.placed(numbers)[0]]]
 
     def say_cost(self) -> None:
         """Say, once, what a shuffle over the whole of stores that are not on this machine costs, if it is known."""
@@ -195,7 +226,8 @@ class Assembler:
         if options.locality is not None or not options.shuffle or self._by_piece or self._kept:
             return
         samples = self._plan.samples_of_steps(0, 1)
-        start, end = self._table.grid.byte_ranges(*self.touched(segment, samples))
+        touched = self.touched(self.locate(Group(range(1), segment, samples, len(samples))))
+        start, end = self._table.grid.byte_ranges(*self._table.grid.placed(touched))
         served = len(samples) * segment.seq_len * int(self._table.itemsizes.max())
         warnings.warn(
             f"This plan shuffles over all of its stores, of which some are not on this machine: about "
@@ -222,29 +254,47 @@ class Assembler:
         Memory is used again when nothing refers to any of its batches; sizes are powers of two, so that there are few.
         Nothing is leased while a caller has a stack in hand.
         """
-        group, touched, pieces, read, edges, figures = located
-        rows, seq_len, sample_ids = group.rows, group.segment.seq_len, group.sample_ids
-        tallies = [Tally(*row) for row in figures]
-        self._table.announce(touched, pieces.positions, read)
-        for here in _powers_of_two(len(group.steps), self._most_steps(group)):
-            steps, own = group.steps[here], edges[here.start * rows : here.stop * rows + 1]
-            placed = slice(int(own[0]), int(own[-1]))
-            leased = self._table.tokens(touched, pieces.positions[placed], read[placed])
-            with leased as shards, self._documents(touched) as documents:
-                flat, merged = self.filler.fill(shards, documents, pieces, own, seq_len, group.width(here.start))
-            if np.count_nonzero(merged):
-                _count_merged(tallies[here], merged)
-            if self._plan.exclusions:
-                self._exclude(steps, pieces.part(own), flat)
-            stacked = {key: array.reshape(len(steps), rows, -1) for key, array in flat.items()}
-            stacked["sample_ids"] = sample_ids[here]
-            yield Stack(steps, stacked, tallies[here])
+        steps, most = len(located.group.steps), self._most_steps(located.group)
+        self._table.announce(located.shards, located.pieces.positions, located.reach)
+        some = most * (_LEASED_STACKS if self._table.framed.any() else 1)
+        for first in range(0, steps, some):
+            yield from self._stacks(located, range(first, min(first + some, steps)), most)
+
+    def _stacks(self, located: Located, some: range, most: int) -> list[Stack]:
+        """Some steps of a group, counted inside of it, in stacks that are filled under one lease."""
+        rows, (_, touched, pieces, read, edges, _) = located.group.rows, located
+        placed = slice(int(edges[some.start * rows]), int(edges[some.stop * rows]))
+        leased = self._table.tokens(touched, pieces.positions[placed], read[placed])
+        with leased as shards, self._documents(touched) as documents:
+            return [self._stack(located, here, shards, documents) for here in _powers_of_two(some, most)]
+
+    def _stack(self, located: Located, here: slice, shards: ShardColumns, documents: DocumentColumns) -> Stack:
+        group, _, pieces, _, edges, figures = located
+        rows, seq_len, sample_ids = group.rows, group.segment.seq_len, group.sample_ids[here]
+        steps, own = group.steps[here], edges[here.start * rows : here.stop * rows + 1]
+        flat, merged = self.filler.fill(shards, documents, pieces, own, seq_len, group.width(here.start))
+        tallies = [Tally(*row) for row in figures[here]]
+        _count("merged_documents", tallies, merged)
+        if self._augmenter:
+            lost = self._augment(self._augmenter, flat, pieces, own, sample_ids.reshape(-1, 3))
+            _count("displaced_tokens", tallies, lost)
+        if self._plan.exclusions:
+            self._exclude(steps, pieces.part(own), flat)
+        stacked = {key: array.reshape(len(steps), rows, -1) for key, array in flat.items()}
+        return Stack(steps, stacked | {"sample_ids": sample_ids}, tallies)
+
+    def _augment(self, augmenter: Augmenter, batch: Batch, pieces: Pieces, edges: Ints, sample_ids: Ints) -> Ints:
+        """Do to rows what the plan asks for, by the keys of their samples; the tokens that each row lost by it."""
+        first = first_keys(self._plan.seed, self._plan.names)[sample_ids[:, 0]]
+        keys = keys_below(first, sample_ids[:, 1], sample_ids[:, 2])
+        return augmenter.apply(batch, pieces, edges, sample_ids, keys)
 
     def _most_steps(self, group: Group) -> int:
-        """Steps that a stack may have; one where widths differ."""
+        """Steps that a stack may have, a power of two so that leases end where stacks do; one where widths differ."""
         if group.widths is not None:
             return 1
-        return max(1, _STACK_BYTES // (self.filler.bytes_per_row(group.segment.seq_len) * group.rows))
+        fitting = _STACK_BYTES // (self.filler.bytes_per_row(group.segment.seq_len) * group.rows)
+        return 1 << max(1, int(fitting)).bit_length() - 1
 
     def _documents(self, shards: Ints) -> AbstractContextManager[DocumentColumns]:
         """The document table, where rows are stretches of the stream in which documents must be found."""
@@ -266,13 +316,19 @@ class Assembler:
                     self._mask_piece(batch, pieces, int(p), int(first[e]), int(end[e]), bool(out.replace[e]))
 
     def _mask_piece(self, batch: Batch, pieces: Pieces, p: int, first: int, end: int, replace: bool) -> None:
-        """Take tokens [first, end) out of piece p; as labels they stand one column earlier, even past its edge."""
+        """Take tokens [first, end) out of piece p; as labels they stand one column earlier, even past its edge.
+
+        Where tokens are asked for in place (Mask), labels stand where they do.
+        """
         row, shift = pieces.rows[p], int(pieces.columns[p] - pieces.positions[p])
         left, right = int(pieces.columns[p]), int(pieces.columns[p] + pieces.lengths[p])
         a, b = max(first + shift, left), end + shift
         batch["loss_mask"][row, a : min(b, right)] = False
         if "labels" in batch:
-            batch["labels"][row, max(a - 1, left) : max(min(b, right + 1) - 1, 0)] = IGNORED
+            labels = (
+                slice(a, min(b, right)) if self._in_place else slice(max(a - 1, left), max(min(b, right + 1) - 1, 0))
+            )
+            batch["labels"][row, labels] = IGNORED
         if replace:
             batch["input_ids"][row, a : min(b, right)] = self._eos
 
@@ -285,17 +341,18 @@ def _figures(group: Group, pieces: Pieces, edges: Ints) -> list[tuple[int, int, 
     return list(zip(tokens.tolist(), (tokens - kept).tolist(), truncated.tolist(), strict=True))
 
 
-def _count_merged(tallies: list[Tally], merged: Ints) -> None:
-    """Note how many documents had to be merged in the rows of each step."""
-    for tally, count in zip(tallies, merged.reshape(len(tallies), -1).sum(axis=1).tolist(), strict=True):
-        tally.merged_documents = count
+def _count(name: str, tallies: list[Tally], by_row: Ints) -> None:
+    """Note under `name` what was counted by rows, if anything was, for each step."""
+    if np.count_nonzero(by_row):
+        for tally, count in zip(tallies, by_row.reshape(len(tallies), -1).sum(axis=1).tolist(), strict=True):
+            setattr(tally, name, count)
 
 
-def _powers_of_two(count: int, most: int) -> Iterator[slice]:
-    """Slices that cover `count` places in turn, each as long as the greatest power of two that is left and allowed."""
-    first = 0
-    while first < count:
-        size = 1 << min(count - first, most).bit_length() - 1
+def _powers_of_two(places: range, most: int) -> Iterator[slice]:
+    """Slices that cover places in turn, each as long as the greatest power of two that is left and allowed."""
+    first = places.start
+    while first < places.stop:
+        size = 1 << min(places.stop - first, most).bit_length() - 1
         yield slice(first, first + size)
         first += size
 

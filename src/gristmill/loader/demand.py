@@ -101,7 +101,7 @@ class Demand:
     def extents(self, segment: Segment, samples: Ints) -> tuple[Ints, Ints]:
         """The same extents by shard and place."""
         pieces = find_pieces(self._plan, self._table, segment, samples)
-        return self.grid.in_order_of_use(pieces.positions, reach(pieces, self._labels))
+        return self.grid.placed(self.grid.in_order_of_use(pieces.positions, reach(pieces, self._labels)))
 
     def touches(self, segment: Segment, samples: Ints) -> tuple[Ints, Ints]:
         """Row and extent, which `grid` counts through all shards, of all that each row touches, row by row."""

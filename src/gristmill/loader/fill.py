@@ -44,12 +44,21 @@ class Filler:
 
     by_piece: each piece is a document, whose first token is no target; else documents are looked up in a document
     table. max_docs: columns of cu_seqlens, seq_len // 64 by default. Up to `buffer_bytes` are kept for use again.
+    past_caches: nobody reads what is filled before the caches have lost it, so that it need not go through them.
     """
 
     def __init__(
-        self, keys: Sequence[str], *, eos: int, by_piece: bool, max_docs: int | None, buffer_bytes: int
+        self,
+        keys: Sequence[str],
+        *,
+        eos: int,
+        by_piece: bool,
+        max_docs: int | None,
+        buffer_bytes: int,
+        past_caches: bool = False,
     ) -> None:
         self.keys, self._eos, self._by_piece, self._max_docs = tuple(keys), eos, by_piece, max_docs
+        self._past_caches = past_caches
         self._buffers = Buffers(buffer_bytes)
 
     @functools.cached_property
@@ -83,7 +92,8 @@ class Filler:
         batch = {key: self._buffers.empty(key, shape, DTYPES[key]) for key, shape in shapes}
         arrays = [batch.get(key, absent) for key, absent in _ABSENT]
         merged = np.empty(len(edges) - 1 if "cu_seqlens" in batch else 0, dtype=np.int64)
-        self._assemble(shards, documents, edges, *pieces[1:5], self._by_piece, self._eos, *arrays, merged)
+        how = self._by_piece, self._eos, self._past_caches
+        self._assemble(shards, documents, edges, *pieces[1:5], *how, *arrays, merged)
         if "attention_mask" in batch:
             _attend(pieces, edges, batch["attention_mask"])
         return batch, merged

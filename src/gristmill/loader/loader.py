@@ -17,7 +17,6 @@ from functools import partial
 from typing import Generic, Self, TypedDict, TypeVar
 
 from gristmill.core.arguments import as_whole
-from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError
 from gristmill.loader.batch import Assembler, Group, Located, Stack, Tally, unstacked
 from gristmill.loader.fetchahead import FetchAhead
@@ -32,6 +31,9 @@ from gristmill.places.traffic import traffic
 
 # Enough to hide a slow read of a batch of 64 x 2,048 with all keys (3.4 MB); buffers are used again, not grown.
 READAHEAD_BYTES = 64 << 20
+Ahead = FetchAhead[Located]
+# Batches that wait longer than the caches of a processor hold them need not be written through these.
+_CACHED_BYTES = 32 << 20
 Item = TypeVar("Item")
 # In the place of the step from which on bytes are fetched ahead, once an iteration has gone on from there.
 _TAKEN = -1
@@ -58,6 +60,7 @@ class LoaderOptions(RankOptions, total=False):
 class StreamOptions(RankOptions, total=False):
     """What the loader of a stream may be told beside its rank."""
 
+    workers: int
     examples: int
 
 
@@ -97,10 +100,11 @@ class PlanLoader(ABC, Generic[Item]):
             self._max_docs,
             buffer_bytes=2 * self._readahead_bytes,
             pad_to_multiple_of=self._pad_to_multiple_of,
+            past_caches=self._threads > 0 and self._readahead_bytes >= _CACHED_BYTES,
         )
         self._ahead: ReadAhead[Stack] | None = None
         self._built: Iterator[tuple[int, Item, Tally]] | None = None
-        self._foreseen: tuple[int, FetchAhead] | None = None
+        self._foreseen: tuple[int, Ahead] | None = None
         self._owner, self._traffic = os.getpid(), traffic.figures()
         self._tally, self._batches, self._waited, self._began = Tally(), 0, 0.0, 0.0
 
@@ -164,20 +168,14 @@ class PlanLoader(ABC, Generic[Item]):
             if ahead is not None:
                 ahead.close()
 
-    def _fetch_ahead(self, step: int, every: int = 1) -> FetchAhead | None:
+    def _fetch_ahead(self, step: int, every: int = 1) -> Ahead | None:
         """Begin to fetch what the steps from `step` on read, where a store is not on this machine."""
-        frames, order = self._assembler.fetched, OrderAhead(self.plan)
-
-        def touched(steps: range) -> tuple[Ints, Ints]:
-            segment = self.plan.segment(steps.start)
-            own = self._partition.own(order.samples(steps), segment.batch_size)
-            return self._assembler.touched(segment, own)
-
+        frames, groups = self._assembler.fetched, self._groups(step, every)
         if frames is None:
             return None
-        return FetchAhead(frames, self._groups(step, every), touched, self._readahead_bytes)
+        return FetchAhead(frames, groups, self._locate, self._assembler.touched, self._readahead_bytes)
 
-    def _fetched_from(self, step: int) -> FetchAhead | None:
+    def _fetched_from(self, step: int) -> Ahead | None:
         """What fetches ahead of an iteration from `step` on: as it was begun before, if it was."""
         if self._foreseen is None or self._foreseen[0] != step:
             self._stop_fetching()
@@ -195,11 +193,18 @@ class PlanLoader(ABC, Generic[Item]):
             self._foreseen[1].close(wait)
             self._foreseen = None
 
-    def _stacks(self, steps: range, ahead: FetchAhead | None = None) -> Iterator[Stack]:
-        if ahead is not None:
-            ahead.reached(steps.start)
-            self._assembler.reached(steps.start)
-        return self._assembler.fill(self._locate(steps))
+    def _stacks(self, steps: range, ahead: Ahead | None = None) -> Iterator[Stack]:
+        if ahead is None:
+            return self._assembler.fill(self._locate(steps))
+        located = ahead.located(steps)
+        ahead.reached(steps.start)
+        self._assembler.reached(self._all_read(steps.start))
+        return self._assembler.fill(located)
+
+    def _all_read(self, step: int) -> int:
+        """The step before which nothing is being read any more when the group at `step` begins."""
+        steps, ahead = self._group_size(step)
+        return max(step - steps * ahead, 0)
 
     def _locate(self, steps: range) -> Located:
         """Where the tokens of evenly spaced steps of one segment lie, their order computed at once."""
@@ -261,7 +266,7 @@ class PlanLoader(ABC, Generic[Item]):
         found = next(built, None)
         self._waited += time.perf_counter() - began
         if found is None:
-            self.close()
+            self.close(wait=True)
             return None
         step, batch, tally = found
         self._tally.add(tally)

@@ -24,6 +24,8 @@ class OrderAhead:
     def samples(self, steps: range) -> Ints:
         """The rows of evenly spaced steps of one segment. One step is computed alone: random access stays quick."""
         use_compiled()
+        if len(steps) == 1:
+            return self._plan.samples_of_steps(steps.start, 1)
         if steps.step == 1:
             return self._consecutive(steps)
         size = self._plan.segment(steps.start).batch_size
@@ -37,15 +39,15 @@ class OrderAhead:
 
     def _consecutive(self, steps: range) -> Ints:
         segment = self._plan.segment(steps.start)
-        if len(steps) == 1 or len(steps) * segment.batch_size >= _SAMPLES:
+        if len(steps) * segment.batch_size >= _SAMPLES:
             return self._plan.samples_of_steps(steps.start, len(steps))
         block = _SAMPLES // segment.batch_size
         first = segment.from_step + (steps.start - segment.from_step) // block * block
-        rows = self._block(first, block, segment.to_step)
-        if steps.stop > first + block:
-            return self._plan.samples_of_steps(steps.start, len(steps))
+        inside, beyond = steps[: first + block - steps.start], steps[first + block - steps.start :]
+        if beyond:
+            return np.concatenate([self._consecutive(inside), self._consecutive(beyond)])
         at = (steps.start - first) * segment.batch_size
-        return rows[at : at + len(steps) * segment.batch_size]
+        return self._block(first, block, segment.to_step)[at : at + len(steps) * segment.batch_size]
 
     def _block(self, first: int, count: int, end: int | None) -> Ints:
         with self._lock:

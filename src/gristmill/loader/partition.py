@@ -19,6 +19,11 @@ class Partition:
     rank: int
     world_size: int
 
+    def __post_init__(self) -> None:
+        """NumPy's whole numbers become Python's."""
+        object.__setattr__(self, "world_size", as_whole("world_size", self.world_size))
+        object.__setattr__(self, "rank", as_whole("rank", self.rank, 0))
+
     def check(self, plan: Plan) -> None:
         """Refuse a rank that does not exist, or a batch that the world size does not divide."""
         for segment in plan.segments:
@@ -26,8 +31,6 @@ class Partition:
 
     def check_size(self, batch_size: int, where: str = "") -> None:
         """The same for batches of one size; `where` tells which these are."""
-        as_whole("world_size", self.world_size)
-        as_whole("rank", self.rank, 0)
         if not self.rank < self.world_size:
             raise ConfigError(f"There is no rank {self.rank} in a world of {self.world_size}.")
         if batch_size % self.world_size:

@@ -7,7 +7,7 @@ from typing import TypedDict, cast
 
 from gristmill.core.errors import StateError
 from gristmill.core.hashing import fingerprint
-from gristmill.core.values import check_kinds, kinds_of, shown
+from gristmill.core.values import as_saved
 from gristmill.order.options import MOST
 from gristmill.order.plan import Plan
 
@@ -61,22 +61,16 @@ def check_state(plan: Plan, given: object) -> int:
 
 def as_state(state: object) -> State:
     """The state that this must be, whatever the plan."""
-    kinds = kinds_of(State)
-    if not isinstance(state, dict) or any(key not in state for key in kinds):
-        raise StateError(f"This is no state of a Gristmill loader: it must have {', '.join(kinds)}.")
-    if state["version"] != STATE_VERSION:
-        raise StateError(f"The checkpoint has version {shown(state['version'])}; this software reads {STATE_VERSION}.")
-    check_kinds(state, kinds, "the checkpoint", StateError)
-    return cast(State, state)
+    return cast(State, as_saved(state, State, STATE_VERSION, "a Gristmill loader"))
 
 
 def _differences(plan: Plan, state: State, step: int) -> str:
     """The parts that differ, with both values where they are plain, and what would bring them together."""
     now, then = _parts(plan, step), state["parts"]
     named = []
-    for name in now:
-        if now[name] != then.get(name):
-            plain = not isinstance(plan.prefix(step)[name], list)
+    for name in {**now, **then}:
+        if now.get(name) != then.get(name):
+            plain = name in now and not isinstance(plan.prefix(step)[name], list)
             named.append(f"{name} (was {str(then.get(name))[:60]}, is {now[name]})" if plain else name)
     hint = ""
     if set(named) <= {"exclude", "skip"}:

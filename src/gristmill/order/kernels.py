@@ -10,6 +10,7 @@ from numba import types
 from gristmill.core.compiled import compiled, entry
 from gristmill.core.hashing import GOLDEN, MIX_FIRST, MIX_SECOND
 from gristmill.core.kernels.hashes import finalise
+from gristmill.core.kernels.memory import empty
 from gristmill.order.permute import ROUNDS
 
 _HALF, _ONE = np.uint64(32), np.uint64(1)
@@ -41,7 +42,7 @@ def _network(x: Any, bits: Any, size: Any, keys: Any, forward: bool) -> Any:
 @entry(types.void(types.uint64[::1], types.uint64, types.uint64, types.uint64, types.uint64[::1], types.boolean))
 def walk(x: Any, n: Any, bits: Any, size: Any, keys: Any, forward: bool) -> None:
     """Permute x in place; there is one key for all, or one each (neighbours that share theirs are quick)."""
-    round_keys = np.empty(ROUNDS, np.uint64)
+    round_keys = empty(ROUNDS, np.uint64)
     for i in range(x.size):
         if i == 0 or (keys.size > 1 and keys[i] != keys[i - 1]):
             for j in range(ROUNDS):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from gristmill.core.arguments import as_choice, as_whole
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.options import as_options, check_fields, from_mapping
 from gristmill.core.values import OWN, Within, shown
+from gristmill.order.augment import Augmentation, as_augmentations
 from gristmill.order.cut import CUTS
 
 if TYPE_CHECKING:
@@ -101,7 +102,8 @@ class PlanOptions:
     cut: chunk, pack, pad or window. unit: the longest seq_len that the run may have (default: the longest it has now).
     block: slots a mix block, at least 1 / smallest weight. weights_in: what the weights count. max_epochs: one number,
     or one a source. shards: how many shards of a source the plan begins with (default: all). locality: shuffle in two
-    levels, for bytes that are far away or compressed (default: over the whole source at once).
+    levels, for bytes that are far away or compressed (default: over the whole source at once). augment: what is done to
+    the documents of a row, in this order: FIM, SpanCorruption, Mask, Noise, functions.
     """
 
     cut: str = "chunk"
@@ -116,6 +118,7 @@ class PlanOptions:
     shuffle: bool = True
     drop_last: bool = True
     locality: Annotated[Locality | None, OWN] = None
+    augment: Annotated[Sequence[Augmentation | Callable[..., object]], OWN] = ()
 
     def __post_init__(self) -> None:
         check_fields(self, "the plan's options")
@@ -129,6 +132,7 @@ class PlanOptions:
         object.__setattr__(self, "phases", tuple(phases))
         object.__setattr__(self, "exclude", _each(self.exclude, Exclude, "exclude"))
         object.__setattr__(self, "skip", _each(self.skip, Skip, "skip"))
+        object.__setattr__(self, "augment", as_augmentations(self.augment))
         if self.locality is not None:
             object.__setattr__(self, "locality", as_options(Locality, self.locality, "locality"))
             if not self.shuffle:
@@ -164,6 +168,8 @@ def without_defaults(options: DataclassInstance) -> dict[str, object]:
 
 
 def _plain(value: object) -> object:
+    if isinstance(value, Augmentation):
+        return {value.name: value.to_dict()}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return without_defaults(value)
     if isinstance(value, Mapping):

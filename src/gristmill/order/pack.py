@@ -20,6 +20,7 @@ import numpy as np
 from numba import types
 
 from gristmill.core.compiled import compiled, entry, maker
+from gristmill.core.kernels.memory import empty, filled
 
 RANGE_DOCUMENTS = 65_536
 # Part of every plan's fingerprint under cut="pack": raise it with any change of the result.
@@ -55,14 +56,14 @@ def _smallest_at_least(tree: Any, leaf: int) -> Any:
 @maker
 def _by_falling_remainder(lengths: Any, seq_len: int) -> Any:
     """Documents with a remainder, longest remainder first, equal ones in document order (a counting sort)."""
-    starts = np.zeros(seq_len + 1, np.int64)
+    starts = filled(seq_len + 1, 0, np.int64)
     for length in lengths:
         starts[seq_len - length % seq_len] += 1
     starts[seq_len] = 0
     total = 0
     for size in range(seq_len + 1):
         starts[size], total = total, total + starts[size]
-    documents = np.empty(total, np.int64)
+    documents = empty(total, np.int64)
     for d in range(lengths.size):
         size = lengths[d] % seq_len
         if size:
@@ -77,10 +78,10 @@ def _place(documents: Any, lengths: Any, seq_len: int) -> Any:
     leaves = 1
     while leaves < seq_len + 1:
         leaves *= 2
-    tree = np.zeros(2 * leaves, np.int64)
-    newest = np.full(seq_len + 1, -1, np.int64)
-    older = np.empty(documents.size, np.int64)
-    bin_of = np.empty(documents.size, np.int64)
+    tree = filled(2 * leaves, 0, np.int64)
+    newest = filled(seq_len + 1, -1, np.int64)
+    older = empty(documents.size, np.int64)
+    bin_of = empty(documents.size, np.int64)
     bins = 0
     for p in range(documents.size):
         size = lengths[documents[p]] % seq_len
@@ -111,7 +112,7 @@ def pack_range(lengths: Any, seq_len: int, full_before: Any, order: Any, piece_s
         full += lengths[d] // seq_len
     documents = _by_falling_remainder(lengths, seq_len)
     bin_of, bins = _place(documents, lengths, seq_len)
-    counts = np.zeros(bins + 1, np.int64)
+    counts = filled(bins + 1, 0, np.int64)
     for p in range(documents.size):
         counts[bin_of[p] + 1] += 1
     for b in range(bins):

@@ -23,6 +23,7 @@ from gristmill.core.hashing import fingerprint, hash64
 from gristmill.core.html import html_table
 from gristmill.core.options import as_options
 from gristmill.order import trace as tracing
+from gristmill.order.augment import FIM, as_augmentations, known
 from gristmill.order.cut import CUTS
 from gristmill.order.exclusions import resolve_exclusions
 from gristmill.order.forecast import Forecast, forecast
@@ -83,6 +84,7 @@ class Plan:
         self.segments = (*segments[:-1], dataclasses.replace(segments[-1], to_step=self.total_steps))
         self.skips = Skips(options.skip)
         self.exclusions = resolve_exclusions(options.exclude, self.sources)
+        self.augmentations = known(as_augmentations(options.augment), {each.name: each.store for each in self.sources})
         self._starts = [segment.from_step for segment in self.segments]
         _check_ends(self)
 
@@ -209,7 +211,9 @@ class Plan:
         rows = [zip(self.sources, segment.lanes, segment.mix.weights, strict=True) for segment in segments]
         used = [[row for row in each if row[2]] for each in rows]
         locality = self.options.locality
+        names = sorted({source.name for each in used for source, _, _ in each})
         return {
+            **({"augment": [each.content(names) for each in self.augmentations]} if self.augmentations else {}),
             **({"locality": [locality.block, locality.window]} if locality else {}),
             "order": ORDER_VERSION,
             "seed": self.seed,
@@ -331,6 +335,11 @@ def _check_ends(plan: Plan) -> None:
     allowed = _max_epochs(plan)
     if allowed and plan.total_steps is None:
         raise ConfigError("max_epochs needs steps=: an endless plan repeats every source for ever.")
+    for each in plan.augmentations:
+        if isinstance(each, FIM) and each.level != "token":
+            raise ConfigError(
+                'A store holds tokens: say FIM(level="token") in a plan, or use a stream, which has the text.'
+            )
     for name, limit in allowed.items():
         tracing.check_epochs(plan, name, limit)
 

@@ -104,9 +104,13 @@ class Place(Protocol):
         with self.open() as file:
             return read_at(file, start, size)
 
-    def read_version(self, start: int, size: int) -> tuple[bytes, int]:
+    def read_version(self, start: int, size: int) -> tuple[memoryview, int]:
         """Bytes from `start` on, and a number that is another once the file was replaced (0: not known)."""
-        return self.read(start, size), 0
+        return memoryview(self.read(start, size)), 0
+
+    def read_part(self, start: int, size: int) -> memoryview:
+        """`size` bytes from `start` on, or what there is of them, of any version: for who knows their sums."""
+        return self.read_version(start, size)[0]
 
     @classmethod
     def fetch(cls, ranges: Iterable[Range]) -> Iterator[bytes]:
@@ -136,7 +140,10 @@ class Place(Protocol):
         return owned_view(*self.map())
 
     def arrow(self) -> pa.NativeFile:
-        """A file as Arrow's readers take it: mapped where that is free, else read by the ranges that they ask for."""
+        """A file as Arrow's readers take it: mapped where that is free, else read by the ranges that they ask for.
+
+        To be read without Arrow's threads: one that lets go of it when Python is about to end aborts the process.
+        """
         import pyarrow as pa
 
         return pa.BufferReader(pa.py_buffer(self.view())) if self.maps else pa.PythonFile(self.open(), "r")

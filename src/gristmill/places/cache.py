@@ -17,6 +17,7 @@ import math
 import os
 import secrets
 import socket
+import struct
 import threading
 import time
 import warnings
@@ -35,8 +36,6 @@ from gristmill.places.eviction import (
     SUM_BYTES,
     Owner,
     Part,
-    claim_of,
-    is_claim,
     part_of,
     set_of,
     sets_for,
@@ -46,12 +45,14 @@ from gristmill.places.eviction import (
 )  # fmt: skip
 from gristmill.places.memory import map_descriptor, owned_view
 
-MARKER = "gristmill-cache.json"
+MARKER, LOCKS = "gristmill-cache.json", "gristmill-cache.lock"
 # Below this a file each costs more than it saves.
 SMALLEST = 64 << 10
 # What nobody has touched for so long was left by a process of another machine.
 _OLD_SECONDS = 3600.0
 _POLL_SECONDS = 0.01
+# A lock on one byte of a file, which is that of an open file and not of a process, since threads want one too.
+_FLOCK = struct.Struct("hhqqi")
 Waits = Callable[[Sequence[Part]], Sequence[float]]
 
 
@@ -121,10 +122,9 @@ class Cache:
         return data if mapped is None else mapped
 
     def _added(self, part: Part, data: Bytes, waits: Waits) -> bool:
-        folder = self._path(part).parent
-        folder.mkdir(exist_ok=True)
-        temporary = folder / unfinished(part, _owner(os.getpid()), next(self._numbers))
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        folder = self._set(part)
+        temporary = f"{folder}/{unfinished(part, _owner(os.getpid()), next(self._numbers))}"
+        fd = _made(temporary, os.O_WRONLY | os.O_EXCL)
         try:
             if not self._make_room(folder, part, waits):
                 return False
@@ -140,12 +140,16 @@ class Cache:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
 
-    def _make_room(self, folder: Path, part: Part, waits: Waits) -> bool:
+    def _make_room(self, folder: str, part: Part, waits: Waits) -> bool:
         """Remove what is needed last until all that is there and announced fits; False if that is the part itself."""
         names, share = os.listdir(folder), self.limit // self._sets
         parts = [*(found for found in map(part_of, names) if found and found != part), part]
-        announced = sum(self._announced(folder / name) for name in names)
-        gone = victims(parts, self._waits(parts, waits), share, announced - part.size)
+        others = (name for name in names if name.endswith(".tmp"))
+        announced = sum(_announced(Path(folder, name)) for name in others) - part.size
+        # Where nothing has to go, nobody is asked when parts are needed.
+        if sum(each.size for each in parts) + announced <= share:
+            return True
+        gone = victims(parts, self._waits(parts, waits), share, announced)
         if part in gone:
             return False
         for each in gone:
@@ -155,19 +159,9 @@ class Cache:
     def _waits(self, parts: Sequence[Part], waits: Waits) -> list[float]:
         """How long parts are not needed; where that is not known, those that were kept longest go first."""
         return [
-            OTHERS + _age(self._path(part)) if math.isnan(wait) else wait
+            OTHERS + _age(Path(self._path(part))) if math.isnan(wait) else wait
             for part, wait in zip(parts, waits(parts), strict=True)
         ]
-
-    def _announced(self, path: Path) -> int:
-        """What an unfinished file will take; 0 for one that was left behind, which is removed, and for any other."""
-        found = writer_of(path.name)
-        if found and _at_work(found[1], path):
-            return found[0].size
-        if found or (is_claim(path.name) and not _is_locked(path)):
-            with contextlib.suppress(OSError):
-                os.unlink(path)
-        return 0
 
     def _fail(self, error: OSError) -> None:
         self._fails = True
@@ -179,37 +173,59 @@ class Cache:
 
     @contextlib.contextmanager
     def fetching(self, part: Part) -> Iterator[None]:
-        """For one process of this machine at a time; when it was another's turn, the part may be here by now."""
-        fd = self._lock_claim(part)
+        """For one process of this machine at a time; when it was another's turn, the part may be here by now.
+
+        Whoever fetches has a byte of one file locked, which the hash of the part's name says: two of 2^62 may share it.
+        """
         try:
+            fd = _made(f"{self._folder}/{LOCKS}", os.O_RDWR | os.O_NOFOLLOW)
+        except OSError:  # the disk takes no lock: it may be fetched twice
+            yield
+            return
+        try:
+            _lock(fd, hash64(part.name) >> 2)
             yield
         finally:
-            if fd is not None:
-                with contextlib.suppress(OSError):
-                    os.unlink(self._path(part).parent / claim_of(part))
-                os.close(fd)
+            os.close(fd)
 
-    def _lock_claim(self, part: Part) -> int | None:
-        """The locked claim of a part; None where the disk takes none, or once the program is ending."""
-        path = self._path(part).parent / claim_of(part)
+    def _set(self, part: Part) -> str:
+        return f"{self._folder}/{set_of(part, self._sets):03x}"
+
+    def _path(self, part: Part) -> str:
+        return f"{self._set(part)}/{part.name}"
+
+
+def _announced(path: Path) -> int:
+    """What an unfinished file will take; 0 for one that was left behind, which is removed, and for any other."""
+    found = writer_of(path.name)
+    if found and _at_work(found[1], path):
+        return found[0].size
+    if found:
+        with contextlib.suppress(OSError):
+            path.unlink()
+    return 0
+
+
+def _lock(fd: int, byte: int) -> None:
+    """Wait until nobody else has a byte locked; the program's end, and a disk without locks, are not waited for."""
+    wanted = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0)
+    while threading.main_thread().is_alive():
         try:
-            path.parent.mkdir(exist_ok=True)
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
-        except OSError:
-            return None
-        while threading.main_thread().is_alive():
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return fd
-            except OSError as error:
-                if error.errno not in (errno.EAGAIN, errno.EACCES, errno.EINTR):
-                    break
-            time.sleep(_POLL_SECONDS)
-        os.close(fd)
-        return None
+            fcntl.fcntl(fd, fcntl.F_OFD_SETLK, wanted)
+            return
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EACCES, errno.EINTR):
+                return
+        time.sleep(_POLL_SECONDS)
 
-    def _path(self, part: Part) -> Path:
-        return self._folder / f"{set_of(part, self._sets):03x}" / part.name
+
+def _made(path: str, flags: int) -> int:
+    """A file of a cache, opened and made where there is none; so is the folder that it is in."""
+    try:
+        return os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, 0o666)
 
 
 def _claimed(folder: Path, sets: int) -> int:
@@ -269,21 +285,6 @@ def _at_work(owner: Owner, path: Path) -> bool:
     if owner.host == _host():
         return _began(owner.pid) == owner.began
     return not _is_old(path)
-
-
-def _is_locked(path: Path) -> bool:
-    """Whether a process has a claim; one that is about to have it finds it gone, which costs a second fetch at most."""
-    try:
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return False
-    except OSError:
-        return True
-    finally:
-        os.close(fd)
 
 
 def _is_old(path: Path) -> bool:

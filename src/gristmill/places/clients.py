@@ -33,8 +33,11 @@ if TYPE_CHECKING:
     from gristmill.places.retrying import Patience
 
 # What the clouds' tools read: credentials, endpoints, regions. When they change, a client is another.
-_SETTINGS = ("AWS_", "GOOGLE_", "AZURE_")
+_SETTINGS = (b"AWS_", b"GOOGLE_", b"AZURE_")
 _MOST = 64
+Settings = frozenset[tuple[bytes, bytes]]
+# The environment as it was when its settings were read, and these.
+_environment: tuple[dict[bytes, bytes], Settings] = ({}, frozenset())
 _ANY_TRIES = 10_000
 _clients: dict[object, ObjectStore] = {}
 _making = threading.Lock()
@@ -108,7 +111,7 @@ def _client(root: str, options: StorageOptions, parts: bool) -> ObjectStore:
             "let the process write that opened it."
         )
     _began_in = os.getpid()
-    settings = frozenset(item for item in os.environ.items() if item[0].startswith(_SETTINGS))
+    settings = _settings()
     with _making:
         found = _clients.get((root, options, settings, parts))
         if found is None:
@@ -116,6 +119,19 @@ def _client(root: str, options: StorageOptions, parts: bool) -> ObjectStore:
                 _clients.clear()
             found = _clients[root, options, settings, parts] = _made(root, options, parts)
     return found
+
+
+def _settings() -> Settings:
+    """Those of the environment as it is now. This is asked with every request: the dictionary behind `os.environ` is
+    compared with what it was, in a microsecond, where reading its names takes 25.
+    """
+    global _environment
+    held: dict[bytes, bytes] = vars(os.environ)["_data"]
+    known = _environment
+    if held != known[0]:
+        now = held.copy()
+        known = _environment = now, frozenset(item for item in now.items() if item[0].startswith(_SETTINGS))
+    return known[1]
 
 
 def _forget(client: ObjectStore) -> None:

@@ -124,7 +124,7 @@ def _done(verb: str, path: str, arguments: list[Any]) -> tuple[object, bytes]:
     place = Remote(path)
     if verb == "read_version":
         data, version = place.read_version(*arguments)
-        return version, data
+        return version, data.tobytes()
     if verb == "read_tagged":
         return None, place.read_tagged(*arguments)
     if verb == "entries":

@@ -2,7 +2,6 @@
 
     3f…e0-400000-501000.part                        bytes [0x400000, 0x501000) of the file whose content is 3f…e0
     3f…e0-400000-501000.part.9c41d2aa-4711-88120-7.tmp   the same while it is being written: by whom, and since when
-    3f…e0-400000-501000.part.claim                  an empty file: whoever has it locked fetches that part
 
 A part is kept in the set that the hash of its name says, and each set has its share of the limit. Before a byte is
 written, a file with the name above is made, and then the set is looked at: it holds what others have announced by then,
@@ -11,6 +10,7 @@ so that of two who add at the same time at least one sees both, and what is writ
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -19,7 +19,6 @@ from gristmill.core.hashing import hash64
 
 _PART = re.compile(r"(?P<content>[0-9a-f]{32})-(?P<start>[0-9a-f]{1,16})-(?P<end>[0-9a-f]{1,16})\.part")
 _UNFINISHED = re.compile(rf"(?P<part>{_PART.pattern})\.(?P<host>[0-9a-f]{{8}})-(?P<pid>\d+)-(?P<began>\d+)-\d+\.tmp")
-_CLAIM = re.compile(rf"{_PART.pattern}\.claim")
 SUM_BYTES = 16
 # How long a part is not needed, in steps of the plan. What no plan of this process speaks of goes before what it still
 # needs, by age; what it has read for this epoch goes first.
@@ -56,6 +55,7 @@ class Owner(NamedTuple):
     began: int
 
 
+@functools.lru_cache(maxsize=1 << 14)  # a set is listed for each part that comes into it
 def part_of(name: str) -> Part | None:
     """The part that a file of the cache holds; None if the name is not one of the cache's."""
     found = _PART.fullmatch(name)
@@ -74,16 +74,6 @@ def writer_of(name: str) -> tuple[Part, Owner] | None:
     if found is None or part is None:
         return None
     return part, Owner(found["host"], int(found["pid"]), int(found["began"]))
-
-
-def claim_of(part: Part) -> str:
-    """The name of the file that is locked by who fetches a part."""
-    return f"{part.name}.claim"
-
-
-def is_claim(name: str) -> bool:
-    """Whether a name is one that `claim_of` gives."""
-    return _CLAIM.fullmatch(name) is not None
 
 
 def sets_for(limit: int) -> int:

@@ -134,7 +134,13 @@ def options_for(path: str) -> StorageOptions:
     """The options of the longest prefix that an address begins with."""
     said = _said(os.environ.get(VARIABLE, ""))
     fitting = [name for name in said if f"{path}/".startswith(name)]
-    return said[max(fitting, key=len)] if fitting else StorageOptions()
+    return said[max(fitting, key=len)] if fitting else _default()
+
+
+@functools.cache
+def _default() -> StorageOptions:
+    """Made once: this is asked for with every request."""
+    return StorageOptions()
 
 
 @functools.lru_cache(maxsize=8)

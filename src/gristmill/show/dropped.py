@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gristmill.show.terminal import Row, facts, line, paragraph, percent, table
 
 if TYPE_CHECKING:
-    from gristmill.figures.dropped import Dropped, DroppedRow, Record
+    from gristmill.figures.dropped import Dropped, DroppedGroup, DroppedRow, Record
 
 _EXAMPLE_TEXT = 150
 _SHOWN_TEXT = 1000
@@ -24,13 +24,18 @@ def show_dropped(path: str, found: Dropped) -> None:
     rows = [(group.rule, group.reason, group.documents, percent(group.documents, found.documents))
             for group in found.groups]  # fmt: skip
     table("", ("rule", "reason", "documents", "share"), rows)
-    for group in found.groups:
-        if group.examples:
-            line(f"\n{group.rule}, {group.reason}: {len(group.examples):,} of {group.documents:,}")
-            table("", ("id", "source", "value", "detail"), [_example(row) for row in group.examples])
+    show_examples(found.groups)
     if not found.has_texts:
         line("")
         paragraph("The texts were not kept: prepare with --keep-dropped to read them here.")
+
+
+def show_examples(groups: Sequence[DroppedGroup]) -> None:
+    """Some documents of each group that has any."""
+    for group in groups:
+        if group.examples:
+            line(f"\n{group.rule}, {group.reason}: {len(group.examples):,} of {group.documents:,}")
+            table("", ("id", "source", "value", "detail"), [_example(row) for row in group.examples])
 
 
 def _example(row: DroppedRow) -> Row:

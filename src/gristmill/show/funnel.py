@@ -20,7 +20,9 @@ def show_funnel(funnel: FunnelFigures) -> None:
     if funnel.kept:
         left, read = funnel.kept
         line(f"{left:,} of {read:,} documents were kept ({percent(left, read)}).")
-    table("", ("step", "documents", "kept", "text MB", "tokens"), [_row(step) for step in funnel.steps])
+    counted = 5 if any(step.tokens for step in funnel.steps) else 4  # a stream counts no tokens by step
+    columns = ("step", "documents", "kept", "text MB", "tokens")[:counted]
+    table("", columns, [Row(row.cells[:counted], row.below) for row in map(_row, funnel.steps)])
     if funnel.idle:
         paragraph(f"Nothing was dropped by {', '.join(funnel.idle)}.")
     if len(funnel.sources) > 1:

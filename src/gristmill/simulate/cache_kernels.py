@@ -8,6 +8,7 @@ import numpy as np
 from numba import types
 
 from gristmill.core.compiled import compiled, entry
+from gristmill.core.kernels.memory import filled, largest
 
 _INTS = types.int64[::1]
 
@@ -19,7 +20,7 @@ def keep_latest(extents: Any, sizes: Any, limit: Any, missed: Any, held: Any) ->
     sizes: by extent. held: the bytes that are kept after each use. The list is a ring through the place `sizes.size`.
     """
     end = sizes.size
-    after, before = np.full(end + 1, -1), np.full(end + 1, -1)
+    after, before = filled(end + 1, -1, np.int64), filled(end + 1, -1, np.int64)
     after[end] = before[end] = end
     total = 0
     for i in range(extents.size):
@@ -64,8 +65,8 @@ def keep_nearest(extents: Any, nexts: Any, sets: Any, sizes: Any, share: Any, mi
     nexts: where each use is followed by another of the same extent. sets, sizes: by extent; one that is larger than the
     share is never kept. held: the bytes in all sets after each use.
     """
-    first, after, due = np.full(sets.max() + 1, -1), np.full(sizes.size, -1), np.full(sizes.size, -1)
-    used, total = np.zeros(first.size, np.int64), 0
+    first, used = filled(largest(sets) + 1, -1, np.int64), filled(largest(sets) + 1, 0, np.int64)
+    after, due, total = filled(sizes.size, -1, np.int64), filled(sizes.size, -1, np.int64), 0
     for i in range(extents.size):
         extent, own = extents[i], sets[extents[i]]
         missed[i] = due[extent] < 0

@@ -1,7 +1,8 @@
 """The clock of a node, compiled: requests that share a network, threads that wait for them. Importing it imports Numba.
 
 Every rank does what `loader.fetchahead` and `loader.readahead` do. Groups of steps are asked for in order, while fewer
-bytes than its read-ahead are on their way beyond the group that is being built; requests go out 16 at a time. Threads
+bytes than its read-ahead are on their way beyond the group that is being built; requests go out 32 at a time, and
+16 where no thread waits for the next one. Threads
 build groups in order, a few ahead of the loop, and a group is built when all that it asked for has come. The ranks step
 together: a step begins when all of them have its batch.
 
@@ -17,7 +18,9 @@ from typing import Any
 import numpy as np
 from numba import types
 
+from gristmill.core.arrays import Ints
 from gristmill.core.compiled import compiled, entry
+from gristmill.simulate.course import Figures
 
 _INTS, _FLOATS, _TABLE = types.int64[::1], types.float64[::1], types.int64[:, ::1]
 _NEVER = 1e300
@@ -92,12 +95,16 @@ def _request(link: Any, network: Any, now: Any) -> Any:
 
 
 @compiled
-def _send(state: Any, links: Any, times: Any, left: Any, sizes: Any, network: Any, now: Any) -> None:
-    """Let a rank's free connections take what waits."""
+def _send(state: Any, links: Any, times: Any, left: Any, requests: Any, network: Any, now: Any) -> None:
+    """Let a rank's free connections take what waits: half of them, where no thread builds what it is for."""
+    sizes, of_group, busy = requests[0], requests[2], 0
     for i in range(times.size):
-        if state[_NEXT] == state[_END]:
+        busy += links[i, _REQUEST] != _NONE
+    for i in range(times.size):
+        if state[_NEXT] == state[_END] or (2 * busy >= times.size and of_group[state[_NEXT]] >= state[_BEGUN]):
             return
         if links[i, _REQUEST] == _NONE:
+            busy += 1
             links[i, _REQUEST], links[i, _FOR_SUMS] = state[_NEXT], 0
             times[i], left[i] = _request(links[i], network, now), sizes[state[_NEXT]]
             state[_NEXT] += 1
@@ -122,14 +129,14 @@ def _transfer(links: Any, times: Any, left: Any, turns: Any, sent: Any, bandwidt
     if sent[1] < 0:
         sent[1] = _next_turn(links, times, left, turns, now)
         if sent[1] >= 0:
-            sent[0] = now + min(left[int(sent[1])], _PART) / bandwidth
+            sent[0] = now + min(left[np.int64(sent[1])], _PART) / bandwidth
     for i in range(times.size):
         if links[i, _REQUEST] != _NONE and times[i] > now:
             upcoming = min(upcoming, times[i])
     if sent[1] < 0 or sent[0] > upcoming:
         return upcoming
-    i, now = int(sent[1]), sent[0]
-    left[i], turns[i], sent[1] = max(left[i] - _PART, 0.0), now, _NONE
+    sender, now = np.int64(sent[1]), sent[0]
+    left[sender], turns[sender], sent[1] = max(left[sender] - _PART, 0.0), now, _NONE
     return now
 
 
@@ -147,27 +154,20 @@ def _finish(link: Any, request: Any, shard: Any, sums: Any, known: Any) -> Any:
     return True
 
 
-@entry(types.float64(_TABLE, _INTS, _TABLE, _INTS, _TABLE, _FLOATS, _INTS, types.float64, _FLOATS, _FLOATS))
-def pass_time(
+@entry(
+    types.float64(
+        _TABLE, _INTS, _TABLE, _INTS, _TABLE, _FLOATS, _INTS, types.float64, _FLOATS, _FLOATS,
+        _TABLE, _TABLE, _TABLE, types.float64[:, ::1], _FLOATS, _TABLE,
+    )
+)  # fmt: skip
+def _pass(
     edges: Any, groups: Any, requests: Any, sums: Any, known: Any, network: Any, limits: Any, step_seconds: Any,
-    begins: Any, waits: Any,
+    begins: Any, waits: Any, states: Any, threads: Any, links: Any, clocks: Any, sent: Any, missing: Any,
 ) -> Any:  # fmt: skip
-    """When each step begins and how long it was waited for before; gives the time at which the last one ends.
-
-    Step s is of group groups[s], for which rank r makes the requests [edges[r, g], edges[r, g + 1]). requests: their
-    bytes, shards and groups. sums: the bytes of each shard's sums, which rank r has of those in known[r]. limits: bytes
-    ahead, groups ahead, threads, connections.
-    """
+    """`pass_time` with the state of all ranks, threads and connections as it is before the first step."""
     sizes, shards, of_group = requests[0], requests[1], requests[2]
+    times, left, turns = clocks[0], clocks[1], clocks[2]
     ranks, connections = edges.shape[0], limits[3]
-    states, threads = np.zeros((ranks, 6), np.int64), np.full((ranks, limits[2]), _NONE)
-    links = np.zeros((ranks * connections, 3), np.int64)
-    times, left, turns = np.zeros(links.shape[0]), np.zeros(links.shape[0]), np.zeros(links.shape[0])
-    sent = np.array([0.0, _NONE])
-    links[:, _REQUEST] = _NONE
-    links[::connections, _OPEN] = 1  # by which the store was opened
-    states[:, _NEXT] = states[:, _END] = edges[:, 0]
-    missing = edges[:, 1:] - edges[:, :-1]
     now, asked_at, step = 0.0, 0.0, 0
     while True:
         group, ready, built = groups[step], now >= asked_at, True
@@ -178,7 +178,7 @@ def pass_time(
             elif ready:
                 _advance(states[r], threads[r], edges[r], sizes, missing[r], limits)
             own = slice(r * connections, (r + 1) * connections)
-            _send(states[r], links[own], times[own], left[own], sizes, network, now)
+            _send(states[r], links[own], times[own], left[own], requests, network, now)
         for i in range(times.size):
             if times[i] > now:
                 turns[i] = times[i]
@@ -198,3 +198,28 @@ def pass_time(
                         missing[r, of_group[request]] -= 1
                     elif links[i, _FOR_SUMS] and not sums_first:
                         times[i], left[i] = _request(links[i], network, now), sums[shards[request]]
+
+
+def pass_time(
+    edges: Ints, groups: Ints, requests: Ints, sums: Ints, known: Ints, network: Figures,
+    limits: Ints, step_seconds: float, begins: Figures, waits: Figures,
+) -> float:  # fmt: skip
+    """When each step begins and how long it was waited for before; gives the time at which the last one ends.
+
+    Step s is of group groups[s], for which rank r makes the requests [edges[r, g], edges[r, g + 1]). requests: their
+    bytes, shards and groups. sums: the bytes of each shard's sums, which rank r has of those in known[r]. limits: bytes
+    ahead, groups ahead, threads, connections.
+    """
+    ranks, connections = len(edges), int(limits[3])
+    states, threads = np.zeros((ranks, 6), np.int64), np.full((ranks, int(limits[2])), _NONE)
+    states[:, [_NEXT, _END]] = edges[:, :1]
+    links = np.zeros((ranks * connections, 3), np.int64)
+    links[:, _REQUEST] = _NONE
+    links[::connections, _OPEN] = 1  # by which the store was opened
+    clocks, sent, missing = np.zeros((3, len(links))), np.array([0.0, _NONE]), np.diff(edges, axis=1)
+    return float(
+        _pass(
+            edges, groups, requests, sums, known, network, limits, step_seconds, begins, waits,
+            states, threads, links, clocks, sent, missing,
+        )
+    )  # fmt: skip

@@ -54,7 +54,7 @@ class Node:
         keys = ("input_ids", "labels") if self._options.labels else ("input_ids",)
         row_bytes = segment.seq_len * sum(np.dtype(DTYPES[key]).itemsize for key in keys)
         rows = self._partitions[0].rows(segment.batch_size)
-        return group_size(rows, row_bytes, framed_rows(segment.seq_len), READAHEAD_BYTES, _THREADS)
+        return group_size(rows, row_bytes, framed_rows(self._plan, segment.seq_len), READAHEAD_BYTES, _THREADS)
 
     def _steps_a_group(self, step: int) -> int:
         return self._group_size(step).steps
@@ -84,15 +84,15 @@ class Node:
         return float(end)
 
     def _by_step(self, asked: Fetches) -> tuple[Figures, Figures]:
-        """Bytes and requests, with those for sums: what a group asks for is spread over its steps."""
-        _, first = np.unique(asked.ranks * len(self._sums) + asked.shards, return_index=True)
-        sums, length = self._sums[asked.shards[first]], np.bincount(self._groups)
-        sizes = np.bincount(asked.groups, asked.sizes, len(length)) + np.bincount(
-            asked.groups[first], sums, len(length)
-        )
-        requests = np.bincount(asked.groups, minlength=len(length)) + np.bincount(
-            asked.groups[first], sums > 0, len(length)
-        )
+        """Bytes and requests: what a group asks for is spread over its steps.
+
+        The sums of a shard are asked for by each rank that reads of it, if it finds all else in the cache, too.
+        """
+        read = self._places.shards[self._uses.extents]
+        _, first = np.unique(self._uses.ranks * len(self._sums) + read, return_index=True)
+        sums, groups, length = self._sums[read[first]], self._uses.groups[first], np.bincount(self._groups)
+        sizes = np.bincount(asked.groups, asked.sizes, len(length)) + np.bincount(groups, sums, len(length))
+        requests = np.bincount(asked.groups, minlength=len(length)) + np.bincount(groups, sums > 0, len(length))
         return (sizes / length)[self._groups], (requests / length)[self._groups]
 
     def most_used(self) -> int:

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from gristmill.core.arrow_messages import count_rows, unpacked_bytes
 from gristmill.core.errors import SourceError
-from gristmill.sources.arrow_messages import count_rows, unpacked_bytes
 from gristmill.sources.base import Format, InputFile, Mishaps, Part, parts_from
 from gristmill.sources.columns import damage_named, run_edges, table_documents, wanted
 from gristmill.sources.streams import packing_of, seekable

@@ -29,8 +29,8 @@ def document_batch(
     count = len(texts)
     columns = {
         "id": ids,
-        "source": pa.array([file.source] * count, pa.string()),
-        "path": pa.array([file.name] * count, pa.string()),
+        "source": pa.repeat(pa.scalar(file.source, pa.string()), count),
+        "path": pa.repeat(pa.scalar(file.name, pa.string()), count),
         "row": pa.array(places, pa.int64()),
         "text": texts,
         **fields,

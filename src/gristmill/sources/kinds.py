@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import PurePath
 
 import pyarrow as pa
 
@@ -13,22 +13,24 @@ from gristmill.sources.base import Format, InputFile, Mishaps, Part
 from gristmill.sources.jsonl import cut_json, read_json, read_jsonl
 from gristmill.sources.lines import cut_bytes
 from gristmill.sources.parquet import cut_row_groups, read_parquet
-from gristmill.sources.streams import unpacked_name
+from gristmill.sources.streams import packing_of, unpacked_name
 from gristmill.sources.text import cut_text, read_text
-from gristmill.sources.webdataset import cut_nothing, read_webdataset
+from gristmill.sources.webdataset import cut_nothing, read_webdataset, resume_webdataset
 
 
 @dataclass(frozen=True)
 class Kind:
     """How a format is read, how a file of it larger than a unit is cut, and whether documents may bring own ids.
 
-    A file of 0 bytes holds no documents where a format needs bytes; as plain text it is an empty one.
+    A file of 0 bytes holds no documents where a format needs bytes; as plain text it is an empty one. `resume` reads a
+    part that may begin and end at any byte, or goes on from the document at a byte, if the file is not packed.
     """
 
     read: Callable[[Part, Format, Mishaps], Iterator[pa.RecordBatch]]
     cut: Callable[[InputFile, Format, int, int], list[Part]]
     brings_ids: bool = True
     needs_bytes: bool = True
+    resume: Callable[[Part, int | None, Format, Mishaps], Iterator[pa.RecordBatch]] | None = None
 
 
 _KINDS = {
@@ -37,7 +39,7 @@ _KINDS = {
     "json": Kind(read_json, cut_json),
     "parquet": Kind(read_parquet, cut_row_groups),
     "arrow": Kind(read_arrow, cut_batches),
-    "webdataset": Kind(read_webdataset, cut_nothing),
+    "webdataset": Kind(read_webdataset, cut_nothing, resume=resume_webdataset),
 }
 
 # Any other suffix is plain text.
@@ -52,4 +54,9 @@ _SUFFIXES = {
 
 def kind_of(file: InputFile, format: Format) -> Kind:
     """The reader and cutter of a file."""
-    return _KINDS[format.format or _SUFFIXES.get(PurePath(unpacked_name(file.path)).suffix.lower(), "text")]
+    return _KINDS[format.format or _SUFFIXES.get(os.path.splitext(unpacked_name(file.path))[1].lower(), "text")]
+
+
+def resumes_anywhere(file: InputFile, format: Format) -> bool:
+    """Whether a file can be read from any of its documents on, and be cut at any byte."""
+    return packing_of(file.path) is None and kind_of(file, format).resume is not None

@@ -24,6 +24,8 @@ from gristmill.sources.streams import CHUNK_BYTES, Readable, Stream, Transcoded,
 from gristmill.sources.zstd_frames import frame_edges
 
 _BREAK, _RETURN = b"\n", b"\r"
+# Whether a byte is no blank: tab to carriage return, space.
+_INKED = ~np.isin(np.arange(256), [*b"\t\n\v\f\r "])
 # What is read at once beyond a part's end, to where its last line ends.
 _BEYOND = 1 << 16
 
@@ -107,8 +109,9 @@ def tabulate(block: bytes) -> LineTable:
     if not block.endswith(_BREAK):
         ends = np.append(ends, len(data))
     begins = np.concatenate(([0], ends[:-1] + 1))
-    inked = np.append(((data - np.uint8(9)) > 4) & (data != ord(" ")), False)  # blanks: tab to carriage return, space
-    filled = np.logical_or.reduceat(inked, begins)
+    filled = _INKED[data[begins]]
+    if not filled.all():  # lines that are blank, or indented
+        filled = np.logical_or.reduceat(_INKED[data], begins)
     ends = ends - ((data[ends - 1] == _RETURN[0]) & (ends > begins))
     return LineTable(begins, ends, filled)
 
@@ -130,7 +133,7 @@ def text_blocks(
 @contextlib.contextmanager
 def open_text(part: Part, format: Format) -> Iterator[Readable]:
     """A part's file from its start on, as UTF-8."""
-    with Stream(part.file, part.start) as stream:
+    with Stream(part.file, part.start, part.stop) as stream:
         yield stream if format.is_utf8 else Transcoded(stream, format.encoding, part.file.path)
 
 

@@ -36,6 +36,7 @@ _MAGIC = {
     "Parquet": b"PAR1",
     "Arrow": b"ARROW1",
 }
+_MAGIC_BYTES = 8
 # zstd's skippable frames, one of which may come first.
 _SKIPPABLE = tuple(bytes([low, 0x2A, 0x4D, 0x18]) for low in range(0x50, 0x60))
 
@@ -74,17 +75,22 @@ def streams_opened() -> Iterator[list[Stream]]:
 
 
 class Stream:
-    """Unpacked bytes from `start` on; a file that is not what its name says, or breaks off, is a SourceError."""
+    """Unpacked bytes from `start` on; a file that is not what its name says, or breaks off, is a SourceError.
 
-    def __init__(self, file: InputFile, start: int = 0) -> None:
+    `stop` is about where the reader will end, so that no more is fetched. `size` is the file's own.
+    """
+
+    def __init__(self, file: InputFile, start: int = 0, stop: int | None = None) -> None:
         self._path = file.path
         self._packing = packing_of(file.path)
-        self._file: IO[bytes] = place_at(file.path).open()  # closed by __exit__
+        little = self._packing is None and stop is not None and stop - start <= CHUNK_BYTES
+        self._file: IO[bytes] = place_at(file.path).open(buffered=not little)  # closed by __exit__
         self.position = start
         try:
-            self._check_magic()
+            self.size = self._file.seek(0, os.SEEK_END)
+            self._check_magic(place_at(file.path).read(0, _MAGIC_BYTES) if start or little else None)
             self._source = self._unpacked(start)
-            self._begin, self._size = self._file.tell(), place_at(file.path).size()
+            self._begin = self._file.tell()
         except BaseException:
             self._file.close()
             raise
@@ -98,9 +104,19 @@ class Stream:
         self._file.close()
 
     @property
+    def can_seek(self) -> bool:
+        """Whether bytes can be passed over unread."""
+        return self._packing is None
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Go on elsewhere in a file that is not packed."""
+        self.position = self._file.seek(offset, whence)
+        return self.position
+
+    @property
     def packed_bytes(self) -> int:
         """Bytes of the file itself that have been read from `start` on; all of it once it is closed."""
-        return self._size if self._file.closed else self._file.tell() - self._begin
+        return self.size if self._file.closed else self._file.tell() - self._begin
 
     def read(self, size: int = CHUNK_BYTES) -> bytes:
         """At most `size` bytes; none at the end."""
@@ -133,8 +149,10 @@ class Stream:
         self._file.seek(0)
         return Unpacked(self._file, self._packing)
 
-    def _check_magic(self) -> None:
-        head = self._file.read(8)
+    def _check_magic(self, head: bytes | None) -> None:
+        """Refuse another content than the name tells, by its first bytes; None reads them from the file."""
+        self._file.seek(0)
+        head = self._file.read(_MAGIC_BYTES) if head is None else head
         self._file.seek(0)
         found = next((name for name, magic in _MAGIC.items() if head.startswith(magic)), None)
         if head.startswith(_SKIPPABLE):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -104,16 +104,33 @@ def read_part(part: Part, format: Format, mishaps: Mishaps) -> Iterator[pa.Recor
     return _read(part, format, set(), mishaps)
 
 
+def read_from(part: Part, at: int | None, format: Format, mishaps: Mishaps) -> Iterator[pa.RecordBatch]:
+    """The documents of a part that may be cut at any byte, from the one at byte `at` on if it is given.
+
+    Their `row` is the byte at which they begin. Ids are not compared: it would take all that were before.
+    """
+    resume = kind_of(part.file, format).resume
+    assert resume is not None
+    return _told(part, lambda: resume(part, at, format, mishaps), mishaps)
+
+
 def _read(part: Part, format: Format, seen: set[str], mishaps: Mishaps) -> Iterator[pa.RecordBatch]:
-    """The documents of a part; what ends it early is one mishap. `seen` are the ids of the unit so far."""
+    """The documents of a part. `seen` are the ids of the unit so far."""
     kind = kind_of(part.file, format)
+    for batch in _told(part, lambda: kind.read(part, format, mishaps), mishaps, kind.needs_bytes):
+        yield first_of_each(batch, seen, part.file, mishaps) if kind.brings_ids else batch
+
+
+def _told(
+    part: Part, read: Callable[[], Iterator[pa.RecordBatch]], mishaps: Mishaps, needs_bytes: bool = True
+) -> Iterator[pa.RecordBatch]:
+    """What is read of a part; what ends it early is one mishap."""
     try:
         if place_at(part.file.path).size() == 0:
             mishaps.empty.append(part.file.name)
-            if kind.needs_bytes or packing_of(part.file.path):
+            if needs_bytes or packing_of(part.file.path):
                 return
-        for batch in kind.read(part, format, mishaps):
-            yield first_of_each(batch, seen, part.file, mishaps) if kind.brings_ids else batch
+        yield from read()
     except SourceError as error:
         mishaps.report(error, part.file)
     except OSError as error:

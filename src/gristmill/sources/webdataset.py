@@ -1,14 +1,22 @@
 """WebDataset tar: neighbouring members whose names are equal up to the first dot are one document.
 
-Its text is the member `.txt` or `.text`, or stands in the member `.json` under the text field; id and carried fields
-come from that JSON. Other members are passed over and counted. Nothing is unpacked to disk, whatever the names say.
+Its text is the member that is called as the text field is, `.txt` or `.text`, or stands in the member `.json` under the
+text field; id and carried fields come from that JSON. Other members are passed over and counted. Nothing is unpacked to
+disk, whatever the names say, and nothing is ever unpickled.
 """
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import itertools
-from collections.abc import Iterator
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from gristmill.core.errors import SourceError
@@ -19,9 +27,15 @@ from gristmill.sources.json_rows import parse_json
 from gristmill.sources.jsonl import Values, parse_object
 from gristmill.sources.streams import Stream
 from gristmill.sources.tar import Member, TarError, TarReader
+from gristmill.sources.tar_index import kept_index
+from gristmill.sources.tar_samples import Run, Sample, run_ahead
 
 _TEXTS, _JSON = ("txt", "text"), "json"
-_WANTED = (*_TEXTS, _JSON)
+_FEW_BYTES = 1 << 18
+# How many samples are read one by one, where none are plain, before it is looked again.
+_MOST_SAMPLES = 256
+# What the webdataset package keeps for itself.
+_META = re.compile(r"__[^/]*__($|/)")
 
 
 def cut_nothing(file: InputFile, format: Format, size: int, unit_bytes: int) -> list[Part]:
@@ -30,86 +44,207 @@ def cut_nothing(file: InputFile, format: Format, size: int, unit_bytes: int) -> 
 
 
 def read_webdataset(part: Part, format: Format, mishaps: Mishaps) -> Iterator[pa.RecordBatch]:
-    """The documents of a tar: the row is the sample's number, the id that of the JSON or the sample's key."""
-    for held in _gathered(_documents(part, format, mishaps)):
-        yield _batch(part, format, held)
+    """The documents of a whole tar: the row is the sample's number, the id that of the JSON or the sample's key."""
+    return _batches(part, 0, format, mishaps, BATCH_BYTES, numbered=True)
 
 
-def _documents(part: Part, format: Format, mishaps: Mishaps) -> Iterator[tuple[int, Values]]:
-    for row, key, members in _samples(part, mishaps):
+def resume_webdataset(part: Part, at: int | None, format: Format, mishaps: Mishaps) -> Iterator[pa.RecordBatch]:
+    """The documents that begin in a part, or those from byte `at` on: the row is the byte at which a sample begins.
+
+    They come in small batches: whoever reads from any byte on may want few.
+    """
+    first = _first(part) if at is None else at
+    return iter(()) if first is None else _batches(part, first, format, mishaps, _FEW_BYTES, numbered=False)
+
+
+def _first(part: Part) -> int | None:
+    """Where the first sample of a part begins; none may. The headers before it tell."""
+    if part.start == 0:
+        return 0
+    starts = kept_index(part.file.path, lambda: _starts(part.file))
+    found = starts[starts.searchsorted(part.start) :][:1].tolist()
+    return found[0] if found and (part.stop is None or found[0] < part.stop) else None
+
+
+def _starts(file: InputFile) -> Iterator[int]:
+    """The byte at which each sample begins, up to where the tar ends or breaks off, by headers alone."""
+    with Stream(file) as stream, contextlib.suppress(TarError):
+        for found in _Walk(TarReader(stream), Part(file), (), Mishaps()):
+            yield from found.starts.tolist() if isinstance(found, Run) else (group.first.at for group in found)
+
+
+def _batches(
+    part: Part, at: int, format: Format, mishaps: Mishaps, most: int, *, numbered: bool
+) -> Iterator[pa.RecordBatch]:
+    texts = _TEXTS if format.text in _TEXTS else (format.text, *_TEXTS)
+    wanted = (*(text for text in texts if text != _JSON), _JSON)
+    with Stream(part.file, at, part.stop) as stream:
+        tar = TarReader(stream, at, None if part.stop is None else part.stop - at)
         try:
-            id, *values = _values(members, format, f"{part.file.path}, sample {key!r}")
+            walk = _Walk(tar, part, wanted, mishaps)
+            for found in walk:
+                if isinstance(found, Run) and (batch := _at_once(found, part, format, numbered)):
+                    yield batch
+                else:
+                    samples = found if isinstance(found, Run) else map(walk.sample, found)
+                    for held in _gathered(_documents(samples, part, texts, format, mishaps, numbered), most):
+                        yield _batch(part, format, held)
+        except TarError as error:
+            raise skippable(
+                f"{part.file.path} is damaged, cut off or no tar after {tar.at:,} bytes ({error}).",
+                "Fetch it again",
+                " to keep what comes before",
+            ) from error
+
+
+def _at_once(run: Run, part: Part, format: Format, numbered: bool) -> pa.RecordBatch | None:
+    """Samples of nothing but a text as a batch, without a string of Python's for any; None if a text is not plain."""
+    texts = run.texts() if format.is_utf8 else None
+    if texts is None:
+        return None
+    rows = np.arange(run.number, run.number + len(run)) if numbered else run.starts
+    nothing = pa.nulls(len(run), pa.string())
+    return document_batch(part.file, rows, texts, run.ids(part.file.at(ROW, "")), dict.fromkeys(format.fields, nothing))
+
+
+def _documents(
+    samples: Iterable[Sample], part: Part, texts: tuple[str, ...], format: Format, mishaps: Mishaps, numbered: bool
+) -> Iterator[tuple[int, Values]]:
+    for sample in samples:
+        name, place = part.file.at(ROW, sample.key), sample.number if numbered else sample.at
+        try:
+            id, *values = _values(sample, texts, format, f"{part.file.path}, sample {sample.key!r}")
         except SourceError as error:
-            mishaps.report(error, part.file, part.file.at(ROW, key), row)
+            mishaps.report(error, part.file, name, place)
             continue
-        yield row, [part.file.at(ROW, key) if id is None else id, *values]
+        yield place, [name if id is None else id, *values]
 
 
-def _gathered(documents: Iterator[tuple[int, Values]]) -> Iterator[list[tuple[int, Values]]]:
-    """Documents for one batch each; where the tar breaks off, those before come first."""
+def _gathered(documents: Iterator[tuple[int, Values]], most: int) -> Iterator[list[tuple[int, Values]]]:
+    """Documents for one batch each, of `most` characters; where the tar breaks off, those before come first."""
     held: list[tuple[int, Values]] = []
     size = 0
     try:
         for row, values in documents:
             held.append((row, values))
             size += len(values[1] or "")
-            if size >= BATCH_BYTES or len(held) >= BATCH_DOCUMENTS:
+            if size >= most or len(held) >= BATCH_DOCUMENTS:
                 yield held
                 held, size = [], 0
-    except SourceError:
+    except (SourceError, TarError):
         yield held
         raise
     yield held
 
 
-# The members of a sample that may hold text, by the name after the first dot; None is one that is sparse or too long.
-_Members = dict[str, bytes | None]
+class _Named(NamedTuple):
+    at: int
+    key: str
+    suffix: str
+    member: Member
 
 
-def _samples(part: Part, mishaps: Mishaps) -> Iterator[tuple[int, str, _Members]]:
-    """Number, key and members of each sample."""
-    with Stream(part.file) as stream:
-        tar = TarReader(stream)
-        try:
-            files = ((*_key(member.name), member) for member in tar)
-            for row, (key, group) in enumerate(itertools.groupby(files, key=lambda named: named[0])):
-                members = {suffix: _data(tar, member, suffix) for _, suffix, member in group}
-                mishaps.ignored[part.file.source] += sum(suffix not in _WANTED for suffix in members)
-                yield row, key, {suffix: data for suffix, data in members.items() if suffix in _WANTED}
-        except TarError as error:
-            raise skippable(
-                f"{part.file.path} is damaged, cut off or no tar after {stream.position:,} bytes ({error}).",
-                "Fetch it again",
-                " to keep what comes before",
-            ) from error
+class _Group(NamedTuple):
+    """A sample as its members are met."""
+
+    number: int
+    first: _Named
+    others: Iterator[_Named]
 
 
-def _key(name: str) -> tuple[str, str]:
-    """A member's key and suffix; the key is text that any system can hold, without `..`, `.` or a leading slash."""
+class _Walk:
+    """The samples of a part from where its tar is on: many at once where headers are plain, else one by one."""
+
+    def __init__(self, tar: TarReader, part: Part, wanted: tuple[str, ...], mishaps: Mishaps) -> None:
+        self._tar, self._file, self._wanted, self._mishaps = tar, part.file, wanted, mishaps
+        self._number, self._stop, self._ended = 0, sys.maxsize if part.stop is None else part.stop, False
+
+    def __iter__(self) -> Iterator[Run | Iterator[_Group]]:
+        """Stretches, each to be taken before the next is asked for; they become long where nothing is plain."""
+        count = 1
+        while not self._ended and self._tar.at < self._stop:
+            more = self._tar.more()
+            run = run_ahead(self._tar, self._number, self._wanted, self._stop)
+            if len(run):
+                self._mishaps.ignored[self._file.source] += run.ignored
+                self._number, count = self._number + len(run), 1
+                yield run
+            elif not more:
+                yield self._groups(count)
+                count = min(2 * count, _MOST_SAMPLES)
+
+    def _groups(self, count: int) -> Iterator[_Group]:
+        """The next `count` samples, or more; the tar stays at the one behind them."""
+        for i, (_, members) in enumerate(_grouped(self._tar, self._mishaps.ignored, self._file.source)):
+            first = next(members)
+            if i >= count and self._tar.go_to(first.at):
+                return
+            if first.at >= self._stop:
+                break
+            self._number += 1
+            yield _Group(self._number - 1, first, members)
+        self._ended = True
+
+    def sample(self, group: _Group) -> Sample:
+        """A sample with the data of its members, as far as they are wanted."""
+        sample = Sample(group.number, group.first.at, group.first.key, {}, None)
+        for _, _, suffix, member in itertools.chain([group.first], group.others):
+            if suffix not in self._wanted:
+                self._mishaps.ignored[self._file.source] += 1
+            elif suffix in sample.members:
+                sample = sample._replace(twice=suffix)
+            else:
+                sample.members[suffix] = _data(self._tar, member)
+        return sample
+
+
+def _grouped(tar: TarReader, ignored: Counter[str], source: str) -> Iterator[tuple[str, Iterator[_Named]]]:
+    """Keys with their members; what has no key is ignored, as the webdataset package does."""
+    return itertools.groupby(_named(tar, ignored, source), key=lambda named: named.key)
+
+
+def _named(tar: TarReader, ignored: Counter[str], source: str) -> Iterator[_Named]:
+    for member in tar:
+        key, suffix = _key(member.name)
+        if suffix is None or _META.match(member.name):
+            ignored[source] += 1
+        else:
+            yield _Named(member.at, key, suffix, member)
+
+
+def _key(name: str) -> tuple[str, str | None]:
+    """A member's key and suffix, None if it has none; the key is text that any system can hold, without `..`, `.` or a
+    leading slash.
+    """
     folder, _, last = name.rpartition("/")
-    stem, _, suffix = last.partition(".")
-    steps = [step for step in folder.split("/") if step not in ("", ".", "..")]
-    return portable("/".join([*steps, stem])), suffix.lower()
+    stem, dot, suffix = last.partition(".")
+    steps = [step for step in folder.split("/") if step not in ("", ".", "..")] if folder else []
+    return portable("/".join([*steps, stem])), suffix.lower() if stem and dot else None
 
 
-def _data(tar: TarReader, member: Member, suffix: str) -> bytes | None:
-    wanted = suffix in _WANTED and not member.sparse and member.size <= base.MAX_DOCUMENT_BYTES
-    return tar.data() if wanted else None
+def _data(tar: TarReader, member: Member) -> bytes | None:
+    return None if member.sparse or member.size > base.MAX_DOCUMENT_BYTES else tar.data()
 
 
-def _values(members: _Members, format: Format, where: str) -> Values:
+def _values(sample: Sample, texts: tuple[str, ...], format: Format, where: str) -> Values:
     """Id, text and fields of a sample."""
+    members = sample.members
+    if sample.twice:
+        raise skippable(f"{where} has two members .{sample.twice}.", "Give each sample a key of its own")
     if None in members.values():
         limit = base.MAX_DOCUMENT_BYTES >> 20
         raise SourceError(
             f"{where} is longer than {limit:,} MiB, or stored with holes.", "Split it, or pack it without --sparse."
         )
     beside = _object(members.get(_JSON), where)
-    for suffix in _TEXTS:
+    for suffix in texts:
         if (data := members.get(suffix)) is not None:
-            return parse_object({**beside, format.text: _decoded(data, format, where)}, format, where)
+            text = _decoded(data, format, where)
+            if not beside and format.is_utf8:  # nothing else is to be looked for, and no half of a pair can be in it
+                return [None, text, *(None for _ in format.fields)]
+            return parse_object({**beside, format.text: text}, format, where)
     if _JSON not in members:
-        raise SourceError(f"{where} has no member .txt, .text or .json.")
+        raise SourceError(f"{where} has no member {', '.join(f'.{text}' for text in texts)} or .json.")
     return parse_object(beside, format, where)
 
 
@@ -127,7 +262,7 @@ def _object(data: bytes | None, where: str) -> dict[str, object]:
 
 def _decoded(data: bytes, format: Format, where: str) -> str:
     try:
-        return data.decode("utf-8-sig" if format.is_utf8 else format.encoding)
+        return data.removeprefix(codecs.BOM_UTF8).decode() if format.is_utf8 else data.decode(format.encoding)
     except UnicodeError as error:  # some of Python's codecs do not say where
         at = getattr(error, "start", 0)
         raise SourceError(f"{where} is not {format.encoding}: byte {at:,} of its text is invalid.") from error

@@ -26,7 +26,7 @@ from gristmill.sources.base import InputFile, expand
 from gristmill.sources.json_rows import parse_json
 from gristmill.sources.lines import read_whole
 from gristmill.sources.streams import Stream, unpacked_name
-from gristmill.stages.work import Facts, UnitJob, finished, perform
+from gristmill.stages.work import Facts, UnitJob, perform
 from gristmill.store.files import sampled_checksum
 
 _JSON = ".json"
@@ -57,7 +57,7 @@ class Evaluations:
     def rule(self, work: Path, progress: Progress) -> Decontaminate:
         """The rule over their index, which is built in `work` unless it is there."""
         job = _IndexJob(evaluations=self, folder=work / f"evaluations-{fingerprint(self.content)}")
-        too_short = (finished(job) or perform(job)).facts["too_short"]
+        too_short = perform(job).facts["too_short"]
         if too_short:
             shown = ", ".join(too_short[:_SHOWN])
             progress.note(f"{len(too_short):,} items of the evaluations are too short to be looked for: {shown} ...")

@@ -39,7 +39,12 @@ _NAMES = re.compile("|".join((
 
 def is_work(name: str) -> bool:
     """Whether this name in a work folder is one that a run gives to its files."""
-    return _NAMES.fullmatch(name) is not None or is_temporary(Path(name).name)
+    return _NAMES.fullmatch(name) is not None or _is_half_made(name)
+
+
+def _is_half_made(name: str) -> bool:
+    """Whether a name is temporary, or lies in a folder that is: an engine may write the rows of a query to one."""
+    return any(map(is_temporary, Path(name).parts))
 
 
 def is_work_of_store(name: str) -> bool:
@@ -144,7 +149,7 @@ class RunFolders:
             for other in self.others:
                 held.enter_context(other.held(overwrite))
             making = held.enter_context(self.store.filling(overwrite))
-            remove(self.work, lambda name: is_temporary(Path(name).name)
+            remove(self.work, lambda name: _is_half_made(name)
                    or (is_work(name) and (name.endswith("/") or name.startswith(f"{SPILL}/"))))  # fmt: skip
             yield making
 

@@ -5,17 +5,16 @@ Kernels are compiled when their module is first imported, so a run would do that
 
 from __future__ import annotations
 
-import importlib
 import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from gristmill.core.kept import is_kept, module_path, sources, text_of
 from gristmill.core.kept_entries import missing_code
 from gristmill.core.progress import Progress
-from gristmill.core.watched import end_with
+from gristmill.curate.rules.language_model import kept_model_name
 from gristmill.curate.words import kept_rules_name
 from gristmill.recipe import Recipe, SourceOptions
 from gristmill.sources.streams import unpacked_name
@@ -35,9 +34,17 @@ _RULES = {
     "profanity": ["matching"],
     "url": [],
 }
+# Kernels of formats, and their suffixes: a folder may have JSON.
+_JSON = "json", ("", ".json", ".jsonl", ".ndjson")
+_FORMATS = {
+    "sources.json_arrays": _JSON,
+    "sources.json_kernels": _JSON,
+    "sources.tar_kernels": ("webdataset", (".tar",)),
+}
 _DEDUP = {"exact": [], "lines": ["line"], "near": ["shingle", "pair"]}
-# spaCy's rules are no kernel, but are read from it once a machine too: `module:function` is called.
-_SPACY = "gristmill.curate.spacy_rules:spacy_rules"
+# No kernels, but made of installed packages once a machine too: `module:function` is called, and keeps it by this name.
+_SPACY, _LANGUAGES = "gristmill.curate.spacy_rules:spacy_rules", "gristmill.curate.rules.language_model:load"
+_KEPT_NAMES = {_SPACY: kept_rules_name, _LANGUAGES: kept_model_name}
 
 
 def warm(recipe: Recipe | None, progress: Progress) -> list[str]:
@@ -53,7 +60,7 @@ def warm(recipe: Recipe | None, progress: Progress) -> list[str]:
 def kernels(recipe: Recipe) -> list[str]:
     """The modules that a run of this recipe imports and that hold compiled code."""
     names = ["core.kernels.blake2", "core.kernels.texts"]
-    names += ["sources.json_arrays"] if any(map(_may_be_json, recipe.sources)) else []
+    names += [name for name, marks in _FORMATS.items() if any(_may_be(source, *marks) for source in recipe.sources)]
     names += ["curate.clean_kernels"] if recipe.clean else []
     names += ["curate.redact_kernels"] if recipe.clean and recipe.clean.redact else []
     names += ["curate.decontaminate_kernels"] if recipe.decontaminate else []
@@ -62,15 +69,16 @@ def kernels(recipe: Recipe) -> list[str]:
     names += ["curate.word_kernels", "core.kernels.slots"] if recipe.filters else []
     names += [f"curate.rules.{name}_kernels" for rule in recipe.filters for name in _RULES[rule.name]]
     names += [f"curate.dedup.{name}_kernels" for rule in recipe.dedup for name in _DEDUP[rule.name]]
-    return [*(f"gristmill.{name}" for name in dict.fromkeys(names)), *([_SPACY] if any(by_spacy) else [])]
+    tables = {_SPACY: any(by_spacy), _LANGUAGES: any(rule.name == "language" for rule in recipe.filters)}
+    return [*(f"gristmill.{name}" for name in dict.fromkeys(names)), *(task for task in tables if tables[task])]
 
 
-def _may_be_json(source: SourceOptions) -> bool:
-    """Whether a source has files of JSON, by its format or by the names that it gives; a folder may have any."""
+def _may_be(source: SourceOptions, format: str, suffixes: tuple[str, ...]) -> bool:
+    """Whether a source has files of a format, by its own or by the names that it gives."""
     if source.format:
-        return source.format.startswith("json")
-    suffixes = {PurePath(unpacked_name(PurePath(path))).suffix.lower() for path in source.paths}
-    return any(suffix in ("", ".json", ".jsonl", ".ndjson") or "*" in suffix for suffix in suffixes)
+        return source.format.startswith(format)
+    named = {PurePath(unpacked_name(PurePath(path))).suffix.lower() for path in source.paths}
+    return any(suffix in suffixes or "*" in suffix for suffix in named)
 
 
 def _all_kernels() -> list[str]:
@@ -82,37 +90,23 @@ def _all_kernels() -> list[str]:
 
 def _missing(tasks: Sequence[str]) -> list[str]:
     missing = missing_code(task for task in tasks if ":" not in task)
-    if _SPACY in tasks and not is_kept(module_path(_SPACY.partition(":")[0]), kept_rules_name()):
-        missing.append(_SPACY)
-    return missing
+    return missing + [task for task in tasks if task in _KEPT_NAMES and not is_kept(_module(task), _KEPT_NAMES[task]())]
 
 
 def _make_ahead(tasks: Sequence[str], processes: int) -> None:
     """Compile in so many processes. What fails there fails again, and can be seen, where it is used."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", "from gristmill.stages.warming import make; make()", str(os.getpid())]
-    running = [
-        subprocess.Popen([*command, *share], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                         stderr=subprocess.DEVNULL)
-        for share in _shares(tasks, processes)
-    ]  # fmt: skip
+    first, *others = sorted(tasks, key=lambda task: (task in _KEPT_NAMES, _size(task)))
+    shares = [[first], *filter(None, _shares(others, processes))]
+    command = [sys.executable, "-c", "from gristmill.stages.making import make; make()", str(os.getpid())]
+    running = subprocess.Popen(
+        [*command, *map(",".join, shares)], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )  # fmt: skip
     try:
-        for process in running:
-            process.wait()
+        running.wait()
     finally:
-        for process in running:
-            process.kill()
-
-
-def make() -> None:
-    """The main function of a process that makes a share ahead: the tasks are its arguments, after its parent's id."""
-    end_with(int(sys.argv[1]))
-    sys.modules.setdefault("torch", None)  # type: ignore[arg-type]  # spaCy would import it for nothing: 3.5 s
-    for task in sys.argv[2:]:
-        module, _, function = task.partition(":")
-        made = importlib.import_module(module)
-        if function:
-            getattr(made, function)()
+        running.kill()
 
 
 def _shares(tasks: Sequence[str], count: int) -> list[list[str]]:
@@ -128,5 +122,9 @@ def _shares(tasks: Sequence[str], count: int) -> list[list[str]]:
 
 def _size(task: str) -> int:
     """About how long a task takes: as long as the sources are that are compiled for it."""
-    texts = map(text_of, sources(module_path(task.partition(":")[0])))
+    texts = map(text_of, sources(_module(task)))
     return sum(len(text) for text in texts if "gristmill.core.compiled import" in text)
+
+
+def _module(task: str) -> Path:
+    return module_path(task.partition(":")[0])

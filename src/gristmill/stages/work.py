@@ -115,7 +115,10 @@ class Workshop:
         """Do the jobs that are not done yet, which alone count as work; the results of all, in order."""
         with ThreadPoolExecutor(_LOOKS) as looking:  # a look may cost a request
             found = list(looking.map(finished, jobs))
-        left = [job for job, done in zip(jobs, found, strict=True) if done is None]
+            left = [job for job, done in zip(jobs, found, strict=True) if done is None]
+            # What markers of other things say ends here, and not in a worker: a late second attempt at a job may not
+            # remove the marker that the first one wrote.
+            list(looking.map(lambda job: place_at(job.marker).remove(), left))
         self.progress.start(what, sum(job.size for job in left), unit)
         fresh = self._fresh(left)
         return [done or next(fresh) for done in found]
@@ -171,9 +174,8 @@ def finished(job: Job) -> Done | None:
 
 
 def perform(job: Job) -> Done:
-    """Do a job and say so. What a marker of other things says ends here: its files are about to be replaced."""
-    place_at(job.marker).remove()
-    return _mark(job.marker, Done(job(), fingerprint(job.depends)))
+    """Do a job and say so, unless another attempt at it already has."""
+    return finished(job) or _mark(job.marker, Done(job(), fingerprint(job.depends)))
 
 
 def forget(jobs: Sequence[Job]) -> None:

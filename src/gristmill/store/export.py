@@ -27,6 +27,7 @@ from gristmill.store.outbox import Outbox
 from gristmill.store.reader import Store
 from gristmill.store.samples_out import check_samples
 from gristmill.store.sharded_bin import DTYPE, METADATA, TOKENIZER_STATE, shard_name
+from gristmill.store.webdataset import check_webdataset, webdataset_notes, write_webdataset
 from gristmill.store.writer import checksum
 
 if TYPE_CHECKING:
@@ -59,15 +60,16 @@ def export_store(
     overwrite: bool = False,
     progress: Shown = None,
 ) -> ExportReport:
-    """Lay a store (or one split of it) out for `to`: megatron, olmo, nanogpt, llmc, npy, sharded-bin, mds or litdata.
+    """Lay a store (or one split of it) out for `to`: megatron, olmo, nanogpt, llmc, npy, sharded-bin, mds, litdata or
+    webdataset.
 
-    `seq_len` is for mds and litdata: samples of so many tokens, instead of a document each.
+    `seq_len` is for the last three: samples of so many tokens, instead of a document each.
     """
     to, overwrite = as_choice("to", to, tuple(FORMATS)), as_flag("overwrite", overwrite)
     seq_len = None if seq_len is None else as_whole("seq_len", seq_len, 1)
     if seq_len and not FORMATS[to].has_samples:
-        named = " and ".join(name for name, format in FORMATS.items() if format.has_samples)
-        raise ConfigError(f"{to} has no samples: seq_len= is for {named}.", arguments="seq_len")
+        *some, last = (name for name, format in FORMATS.items() if format.has_samples)
+        raise ConfigError(f"{to} has no samples: seq_len= is for {', '.join(some)} and {last}.", arguments="seq_len")
     root, wanted = store_splits(as_address("path", path, "the folder of a store"))
     folder = as_target("out", out)
     refuse_inside(root, folder)
@@ -183,7 +185,7 @@ def _document_batches(path: str) -> Iterator[pa.RecordBatch]:
     try:
         with pq.ParquetFile(place_at(path).arrow()) as file:
             wanted = [c for c in ("id", "source", "offset", "length", "path") if c in file.schema_arrow.names]
-            yield from file.iter_batches(columns=wanted)
+            yield from file.iter_batches(columns=wanted, use_threads=False)
     except (OSError, ValueError) as error:
         raise StoreError(f"{path} cannot be read ({error}): restore it or make the store again.") from error
 
@@ -352,4 +354,5 @@ FORMATS = {
     "sharded-bin": ExportFormat(_write_sharded_bin, _sharded_bin_notes, _check_sharded_bin),
     "mds": ExportFormat(write_mds, mds_notes, check_samples, has_samples=True),
     "litdata": ExportFormat(write_litdata, litdata_notes, check_litdata, has_samples=True),
+    "webdataset": ExportFormat(write_webdataset, webdataset_notes, check_webdataset, has_samples=True),
 }

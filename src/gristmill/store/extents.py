@@ -36,7 +36,7 @@ class Extents:
         starts, itemsizes = table.starts[shards] + first, table.itemsizes[shards]
         ends = np.minimum(table.starts[shards] + end, np.append(starts[1:], table.starts[-1]))
         framed, addresses = table.framed[shards], table.bins.addresses[shards] + table.headers[shards]
-        with self.frames.leased(shards[framed], places[framed]) as found:
+        with self.frames.leased((grid.firsts[shards] + places)[framed]) as found:
             addresses[framed] = found + ((first - held) * itemsizes)[framed]
             none = np.zeros(2 * len(shards), dtype=np.int64)
             yield _interleaved(starts, ends), _interleaved(addresses, none[::2]), none, np.repeat(itemsizes, 2)

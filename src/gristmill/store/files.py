@@ -96,7 +96,9 @@ class Files:
         """Which shards lie where a file cannot be mapped without being copied."""
         if ":" not in self.root and b":" not in self.names.tobytes():
             return np.zeros(len(self), dtype=np.bool_)
-        return np.array([not kind_of(self.path(i)).maps for i in range(len(self))], dtype=np.bool_)
+        folders = [name.rpartition(b"/")[0] for name in self.names.tolist()]
+        away = {name: not kind_of(os.path.join(self.root, os.fsdecode(name))).maps for name in set(folders)}
+        return np.array([away[name] for name in folders], dtype=np.bool_)
 
     def check_sizes(self, itemsize: int) -> None:
         """Name the first shard that is missing or of the wrong size.

@@ -6,11 +6,14 @@ that begin with our magic, and temporary files.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from gristmill.core.arguments import PathLike
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.places.address import Address
 from gristmill.places.door import place_at
@@ -25,6 +28,14 @@ from gristmill.store.sums import SUMS, Listing
 STORE_FILES = (MANIFEST, TOKENIZER, "inputs.parquet", "run.json", "report.html", "dropped.parquet",
                "duplicates.parquet", "funnel.json", SUMS)  # fmt: skip
 _PACK_INDEX = re.compile(r"(train|val)/(?P<lock>\.)?(joined-[0-9a-f]{16}-)?pack-\d+\.gmi(?(lock)\.lock)")
+
+
+def own_files(root: PathLike, paths: Iterable[Address]) -> set[Address]:
+    """Those of `paths` that are files of the store at `root`: output, even where they lie below an input folder."""
+    here, real = Path(place_at(root).real()), functools.cache(lambda folder: Path(place_at(folder).real()))
+    splits = {here / split for split in SPLITS}
+    return {path for path in paths if (folder := real(path.parent)) in splits
+            or (folder == here and path.name in STORE_FILES)}  # fmt: skip
 
 
 def _nothing(name: str) -> bool:

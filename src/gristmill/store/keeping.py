@@ -17,15 +17,17 @@ from gristmill.places.eviction import Part
 from gristmill.places.storage import options_for
 from gristmill.places.traffic import traffic
 from gristmill.store.grid import Extent
+from gristmill.store.held import Held
 
 if TYPE_CHECKING:
     from gristmill.store.reader import Store
     from gristmill.store.table import ShardTable
 
 Range = tuple[int, int]
-Unpack = Callable[[Extent, Bytes], Bytes]
-# Extents that follow each other and their ranges, to what came of each and what that is unpacked.
-Fetch = Callable[[list[Extent], list[Range]], list[tuple[Bytes, Bytes]]]
+# What came of an extent, from which byte of its file on, and whether nobody else keeps it, to what is held of it.
+Unpack = Callable[[Extent, int, Bytes, bool], Held]
+# Extents that follow each other and their ranges, and whether nobody else keeps them, to what came and what is held.
+Fetch = Callable[[list[Extent], list[Range], bool], list[tuple[Bytes, Held]]]
 # For positions of the row of shards, how many steps they are not needed; not a number where that is not known.
 NextUse = Callable[[Ints], npt.NDArray[np.float64]]
 
@@ -58,7 +60,7 @@ class Keeping:
         self._contents: npt.NDArray[np.bytes_] | None = None
         self.next_use: NextUse = lambda positions: np.full(len(positions), math.nan)
 
-    def through(self, keys: list[Extent], ranges: list[Range], fetch: Fetch, unpack: Unpack) -> list[Bytes]:
+    def through(self, keys: list[Extent], ranges: list[Range], fetch: Fetch, unpack: Unpack) -> list[Held]:
         """Neighbours of one shard, unpacked: those that the cache has, and the rest by `fetch`, which is kept then.
 
         Other processes that want the same wait meanwhile. What the cache has is checked as if it had just come.
@@ -67,20 +69,20 @@ class Keeping:
         cache = cache_of(self._table.bins.path(shard))
         parts = [Part(self._known()[shard].decode(), *where) for where in ranges] if cache else []
         if cache is None or not all(map(cache.keeps, parts)):
-            return [unpacked for _, unpacked in fetch(keys, ranges)]
+            return [held for _, held in fetch(keys, ranges, True)]
         found = self._held(cache, dict(zip(parts, keys, strict=True)), unpack)
         missing = [part for part in parts if part not in found]
         if missing:
             with cache.fetching(missing[0]):
                 found |= self._held(cache, {part: keys[parts.index(part)] for part in missing}, unpack)
                 for run in _stretches([part not in found for part in parts]):
-                    for part, (came, unpacked) in zip(parts[run], fetch(keys[run], ranges[run]), strict=True):
+                    for part, (came, held) in zip(parts[run], fetch(keys[run], ranges[run], False), strict=True):
                         mapped = cache.add(part, came, self.waits)
-                        found[part] = mapped if unpacked is came else unpacked
+                        found[part] = Held(mapped) if held.memory is came else held
                         traffic.add(cache_misses=1)
         return [found[part] for part in parts]
 
-    def _held(self, cache: Cache, wanted: dict[Part, Extent], unpack: Unpack) -> dict[Part, Bytes]:
+    def _held(self, cache: Cache, wanted: dict[Part, Extent], unpack: Unpack) -> dict[Part, Held]:
         """What the cache has of some parts and is whole; what is not is removed."""
         found = {}
         for part, key in wanted.items():
@@ -88,7 +90,7 @@ class Keeping:
             data = cache.get(part, checked=sums)
             try:
                 if data is not None:
-                    found[part] = unpack(key, data)
+                    found[part] = unpack(key, part.start, data, False)
                     traffic.add(cache_hits=1)
             except StoreError:
                 cache.remove(part)

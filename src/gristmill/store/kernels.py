@@ -19,7 +19,7 @@ import numpy as np
 from numba import types
 
 from gristmill.core.compiled import compiled, entry
-from gristmill.core.kernels.memory import int64_at, pointer, prefetch
+from gristmill.core.kernels.memory import empty, int64_at, pointer, prefetch, widen_past_caches, written
 
 
 @compiled
@@ -42,21 +42,36 @@ def _copy(source: Any, out: Any) -> None:
 
 
 @compiled
-def _widen(address: int, itemsize: int, out: Any) -> None:
-    """Fill `out`, which is int64, with ids of 1, 2, 4 or 8 bytes."""
-    if itemsize == 2:
-        _copy(pointer(address, np.uint16), out)
-    elif itemsize == 4:
-        _copy(pointer(address, np.uint32), out)
-    elif itemsize == 1:
-        _copy(pointer(address, np.uint8), out)
-    else:
-        _copy(pointer(address, np.int64), out)
+def _pass_on(address: int, itemsize: int, dtype: Any, out: Any, past: bool) -> None:
+    """Fill `out` with ids of a type; `past` the caches but for words before its first whole line and after its last.
+
+    Half of what it takes to write a line is to read it first, which the caches do for one that they do not hold.
+    """
+    to = out.ctypes.data
+    first = min(-(to // 8) % 8, out.size) if past else out.size
+    last = first + (out.size - first) // 8 * 8
+    _copy(pointer(address, dtype), out[:first])
+    for j in range(first, last, 8):
+        widen_past_caches(address + itemsize * j, to + 8 * j, dtype)
+    _copy(pointer(address + itemsize * last, dtype), out[last:])
 
 
 @compiled
-def copy_tokens(shards: Any, position: int, out: Any) -> None:
-    """Fill `out` with the tokens from `position` on, across shards where it must."""
+def _widen(address: int, itemsize: int, out: Any, past: bool) -> None:
+    """Fill `out`, which is int64, with ids of 1, 2, 4 or 8 bytes."""
+    if itemsize == 2:
+        _pass_on(address, 2, np.uint16, out, past)
+    elif itemsize == 4:
+        _pass_on(address, 4, np.uint32, out, past)
+    elif itemsize == 1:
+        _pass_on(address, 1, np.uint8, out, past)
+    else:
+        _pass_on(address, 8, np.int64, out, past)
+
+
+@compiled
+def copy_tokens(shards: Any, position: int, out: Any, past: bool) -> None:
+    """Fill `out` with the tokens from `position` on, across shards where it must; `past` the caches, if asked."""
     starts, addresses, headers, itemsizes = shards
     shard = _last_at_most(starts, position)
     done = 0
@@ -65,7 +80,7 @@ def copy_tokens(shards: Any, position: int, out: Any) -> None:
         count = min(out.size - done, starts[shard + 1] - position - done)
         if count > 0:
             address = addresses[shard] + headers[shard] + inside * itemsizes[shard]
-            _widen(address, itemsizes[shard], out[done : done + count])
+            _widen(address, itemsizes[shard], out[done : done + count], past)
         done += count
         shard += 1
 
@@ -198,13 +213,12 @@ def _fill_cu_seqlens(bounds: Any, count: int, seq_len: int, cu_seqlens: Any) -> 
 
 
 @compiled
-def _fill_labels(shards: Any, position: int, follows: bool, inputs: Any, labels: Any) -> None:
-    """The next input inside a piece; at its end the token that follows in the store, or -100 if none does."""
+def _fill_labels(shards: Any, position: int, follows: bool, labels: Any, past: bool) -> None:
+    """The next token inside a piece; at its end the token that follows in the store, or -100 if none does."""
     last = labels.size - 1
-    _copy(inputs[1:], labels[:last])
-    labels[last] = -100
-    if follows:
-        copy_tokens(shards, position + labels.size, labels[last:])
+    copy_tokens(shards, position + 1, labels[: labels.size - (not follows)], past)
+    if not follows:
+        labels[last] = -100
 
 
 _SHORT_TABLE, _MASK_TABLE = types.int32[:, ::1], types.boolean[:, ::1]
@@ -212,13 +226,13 @@ _SHORT_TABLE, _MASK_TABLE = types.int32[:, ::1], types.boolean[:, ::1]
 
 @entry(
     types.void(
-        _SHARDS, _DOCUMENTS, *[_INTS] * 4, types.boolean[::1], types.boolean, types.int64,
+        _SHARDS, _DOCUMENTS, *[_INTS] * 4, types.boolean[::1], types.boolean, types.int64, types.boolean,
         _TABLE, _TABLE, _MASK_TABLE, *[_SHORT_TABLE] * 3, _INTS,
     )
 )  # fmt: skip
 def assemble(
     shards: Any, documents: Any, edges: Any, columns: Any, positions: Any, lengths: Any, follows: Any,
-    by_piece: bool, eos: int,
+    by_piece: bool, eos: int, past: bool,
     input_ids: Any, labels: Any, loss_mask: Any, doc_ids: Any, position_ids: Any, cu_seqlens: Any,
     merged: Any,
 ) -> None:  # fmt: skip
@@ -226,12 +240,12 @@ def assemble(
 
     Row r holds pieces [edges[r], edges[r + 1]): tokens [positions[i], + lengths[i]) from column columns[i] on.
     by_piece: each piece is a document, whose first token is no target; else documents are looked up in the index.
-    merged[r]: how many documents cu_seqlens had no room for.
+    merged[r]: how many documents cu_seqlens had no room for. past: ids and labels are written past the caches.
     """
     seq_len = input_ids.shape[1]
     with_labels, with_mask, with_bounds = labels.size > 0, loss_mask.size > 0, cu_seqlens.size > 0
     with_documents, with_positions = doc_ids.size > 0, position_ids.size > 0
-    bounds, nothing = np.empty(seq_len + 1, np.int64), np.empty(0, np.int32)
+    bounds, nothing = empty(seq_len + 1, np.int64), empty(0, np.int32)
     for row in range(edges.size - 1):
         filled = 0
         inputs = input_ids[row]
@@ -239,16 +253,17 @@ def assemble(
             first, filled = columns[i], columns[i] + lengths[i]
             if i + 1 < edges[edges.size - 1]:
                 _prefetch_tokens(shards, positions[i + 1])
-            copy_tokens(shards, positions[i], inputs[first:filled])
+            copy_tokens(shards, positions[i], inputs[first:filled], past)
             if with_labels:
-                _fill_labels(shards, positions[i], follows[i], inputs[first:filled], labels[row, first:filled])
+                _fill_labels(shards, positions[i], follows[i], labels[row, first:filled], past)
             if with_mask:
                 _set(loss_mask[row, first:filled], True)
                 if by_piece:
                     loss_mask[row, first] = False
         if filled < seq_len:
             _set(inputs[filled:], eos)
-            _set(loss_mask[row, filled:], False)
+            if with_mask:
+                _set(loss_mask[row, filled:], False)
             if with_labels:
                 _set(labels[row, filled:], -100)
         if with_documents or with_positions or with_bounds:
@@ -261,6 +276,8 @@ def assemble(
             _fill_documents(bounds, count, ordinals, position_ids[row] if with_positions else nothing)
             if with_bounds:
                 merged[row] = _fill_cu_seqlens(bounds, count, seq_len, cu_seqlens[row])
+    if past:
+        written()
 
 
 @entry(types.int64(*[_INTS] * 3, types.uint8[::1], *[_INTS] * 3))

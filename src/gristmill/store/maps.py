@@ -101,10 +101,10 @@ class Maps:
 
     def ensure(self, files: Ints) -> None:
         """Map what is not mapped yet."""
-        missing = files[self.addresses[files] == 0]
+        missing = files[(self.addresses[files] == 0) & ~self.fetched[files]]
         if not len(missing):
             return
-        for file in np.unique(missing[~self.fetched[missing]]).tolist():
+        for file in np.unique(missing).tolist():
             with self._mapping[file % _SIDE_BY_SIDE]:
                 if self.addresses[file] == 0:
                     self._map(file)

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -104,8 +104,9 @@ def _tokenizer_of(facts: StoreFacts) -> bytes | None:
 
 
 def _open_one(path: Address, dtype: str | None, eos: int | None) -> Opened:
-    if is_directory(path) or is_sharded_bin(path):
-        return _open_directory(path, dtype, eos)
+    folder = folder_of(path)
+    if folder.mark or place_at(path).is_folder():
+        return _open_directory(path, folder, dtype, eos)
     if path.suffix == ".idx":
         path = path.with_suffix(".bin")
     elif not place_at(path).exists() and place_at(f"{path}.bin").exists():
@@ -117,33 +118,41 @@ def _open_one(path: Address, dtype: str | None, eos: int | None) -> Opened:
     return _open_file(path, dtype, eos)
 
 
-def _open_directory(path: Address, dtype: str | None, eos: int | None) -> Opened:
-    root, split = store_split(path)
-    if is_sharded_bin(path):
-        return _open_sharded_bin(root, split, dtype, eos)
+def _open_directory(path: Address, folder: Folder, dtype: str | None, eos: int | None) -> Opened:
+    if folder.mark == METADATA:
+        return _open_sharded_bin(folder.root, folder.split, dtype, eos)
     if dtype is not None or eos is not None:
         raise ConfigError(
             f"{path} is a folder: dtype= and eos= are for foreign files, a store knows its own.",
             arguments=("dtype", "eos"),
         )
-    return _open_split(root, split)
+    return _open_split(folder.root, folder.split)
 
 
-def store_split(path: Address) -> tuple[Address, str]:
-    """The root and the split that a folder means: itself and train, unless it is a split of its parent."""
-    named = path.name in SPLITS and any(place_at(path.parent / name).exists() for name in (MANIFEST, METADATA))
-    return (path.parent, path.name) if named else (path, "train")
+class Folder(NamedTuple):
+    """What a path means if it is a folder: a split of a root, by the file there that marks its kind, if any does."""
+
+    root: Address
+    split: str
+    mark: str
+
+
+def folder_of(path: Address) -> Folder:
+    """Itself and its train, unless it is a split of its parent; the manifest is looked for first."""
+    here = [(path.parent, path.name)] if path.name in SPLITS else []
+    places = [(root, split, mark) for root, split in [*here, (path, "train")] for mark in (MANIFEST, METADATA)]
+    found = (Folder(*each) for each in places if place_at(each[0] / each[2]).is_file())
+    return next(found, Folder(path, "train", ""))
 
 
 def is_directory(path: Address) -> bool:
     """Whether a folder is meant: where nothing can be listed, one with a manifest."""
-    return place_at(path).is_folder() or place_at(store_split(path)[0] / MANIFEST).exists()
+    return folder_of(path).mark == MANIFEST or place_at(path).is_folder()
 
 
 def is_sharded_bin(path: Address) -> bool:
     """Whether a folder holds raw shards, or is a split of such a folder."""
-    root, _ = store_split(path)
-    return place_at(root / METADATA).exists() and not place_at(root / MANIFEST).exists()
+    return folder_of(path).mark == METADATA
 
 
 def _open_sharded_bin(root: Address, split: str, dtype: str | None, eos: int | None) -> Opened:
@@ -167,7 +176,8 @@ def _open_split(root: Address, split: str) -> Opened:
         raise StoreError(f"{root / MANIFEST} is damaged: it has no split {split!r}.")
     shards = values["splits"][split]["shards"]
     rows = [_row(shard) for shard in shards]
-    facts = StoreFacts(str(root / split), values["dtype"], values["eos"], True, "idx", tokenizer=str(root / TOKENIZER))
+    facts = StoreFacts(str(root / split), values["dtype"], values["eos"], True, "idx", tokenizer=str(root / TOKENIZER),
+                       vocab_size=values["vocab_size"])  # fmt: skip
     return make_files(root, rows), facts
 
 

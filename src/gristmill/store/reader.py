@@ -58,6 +58,7 @@ class StoreFacts:
     tokenizer: str | None = None
     index_dir: str | None = None
     stores: tuple[str, ...] = ()
+    vocab_size: int | None = None
 
 
 @contextlib.contextmanager
@@ -371,6 +372,19 @@ class Store:
     def tokenizer(self) -> Tokenizer:
         """The tokenizer that is kept beside the tokens, as the `tokenizers` library has it."""
         return load_kept(self.facts.tokenizer, self.facts.path)
+
+    @property
+    def vocab_size(self) -> int | None:
+        """One more than the highest id, as the manifest has it; None where files of others do not tell."""
+        return self.facts.vocab_size
+
+    def token_id(self, token: str) -> int | None:
+        """The id of a token by its spelling, special ones too; None where no tokenizer is kept, or it has no such."""
+        path = self.facts.tokenizer
+        if path is None or not place_at(path).exists():
+            return None
+        found: int | None = self.tokenizer.token_to_id(token)
+        return found
 
     def close(self) -> None:
         """Give maps and temporary files back now rather than when the store is collected."""

@@ -1,4 +1,4 @@
-"""Extents that are not on this machine: asked for once however many want them, checked as they come, sixteen at a time.
+"""Extents that are not on this machine: asked for once however many want them, checked as they come, 32 at a time.
 
 What comes is compared with the sums of the store. What does not have them may be a bit that flipped on the way: it is
 asked for once more, and is an error then. Where a store has no sums of its blocks (foreign files, compressed shards),
@@ -7,11 +7,11 @@ the version that the server told with the first part of a file must be that of a
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,14 +24,15 @@ from gristmill.places.traffic import traffic
 from gristmill.places.workers import Task, Workers
 from gristmill.store.files import readable
 from gristmill.store.grid import Extent, runs
-from gristmill.store.keeping import Keeping, Unpack
+from gristmill.store.held import Held
+from gristmill.store.keeping import Keeping, Range, Unpack
 from gristmill.store.seekable import frame_offsets, seek_table_size
 
 if TYPE_CHECKING:
     from gristmill.store.table import ShardTable
 
-# Beyond these one connection more brings little from one server.
-REQUESTS = 16
+# Half of them bring as many bytes a second from one server; where shards are small, a first batch is many answers.
+REQUESTS = 32
 
 
 @dataclass(eq=False, slots=True)
@@ -39,7 +40,7 @@ class _Flight:
     """An extent that was asked for and has not come yet."""
 
     task: Task
-    future: Future[Bytes] = field(default_factory=Future)
+    future: Future[Held] = field(default_factory=Future)
 
 
 class Supply:
@@ -48,10 +49,13 @@ class Supply:
     `unpack` checks or decompresses what came, `deliver` takes it; under `lock` an extent is either on its way or there.
     """
 
-    def __init__(self, table: ShardTable, unpack: Unpack, deliver: Callable[[Extent, Bytes], None], lock: Lock) -> None:
+    def __init__(
+        self, table: ShardTable, unpack: Unpack, deliver: Callable[[Extent, Held], object], lock: Lock
+    ) -> None:
         self._table, self._unpack, self._deliver, self._lock = table, unpack, deliver, lock
         self._versions = np.zeros(len(table.headers), dtype=np.int64)
         self._workers = Workers(REQUESTS, "gristmill-fetch")
+        self._place_at = functools.lru_cache(maxsize=256)(place_at)
         self.keeping = Keeping(table)
         # One file is asked for its seek table by one thread at a time.
         self._tables = [Lock() for _ in range(REQUESTS)]
@@ -68,7 +72,7 @@ class Supply:
         if self._owner != os.getpid():
             self._begin()
 
-    def ask(self, keys: list[Extent], *, ahead: bool = False) -> list[Future[Bytes]]:
+    def ask(self, keys: list[Extent], *, ahead: bool = False) -> list[Future[Held]]:
         """The extents `keys`, in rising order: those on their way already are awaited, neighbours come together.
 
         `ahead` of time, they wait for what is urgent, and may be withdrawn.
@@ -83,9 +87,12 @@ class Supply:
 
     def _send(self, keys: list[Extent], ahead: bool) -> None:
         shards, places = (np.array([key[i] for key in keys], dtype=np.int64) for i in (0, 1))
-        for run in runs(shards, *self._table.grid.byte_ranges(shards, places)):
+        starts, ends = (self._table.headers[shards] + at for at in self._table.grid.byte_ranges(shards, places))
+        for run in runs(shards, starts, ends):
             together = keys[run]
-            task = partial(self._bring, together)
+            task = functools.partial(
+                self._bring, together, list(zip(starts[run].tolist(), ends[run].tolist(), strict=True))
+            )
             self._flights.update((key, _Flight(task)) for key in together)
             self._workers.submit(task, ahead=ahead)
 
@@ -116,48 +123,46 @@ class Supply:
         for flight in gone:
             flight.future.cancel()
 
-    def _bring(self, keys: list[Extent]) -> None:
+    def _bring(self, keys: list[Extent], ranges: list[Range]) -> None:
         try:
-            found: list[Bytes] | BaseException = self._brought(keys)
+            found: list[Held] | BaseException = self._brought(keys, ranges)
         except BaseException as error:  # whoever waits is told, and whoever asks next asks anew
             found = error
         for i, key in enumerate(keys):
             with self._lock:
-                if not isinstance(found, BaseException):
-                    self._deliver(key, found[i])
                 flight = self._flights.pop(key)
+                try:
+                    if not isinstance(found, BaseException):
+                        self._deliver(key, found[i])
+                except BaseException as error:  # else who waits would wait for ever
+                    found = error
             if isinstance(found, BaseException):
                 flight.future.set_exception(found)
             else:
                 flight.future.set_result(found[i])
 
-    def _brought(self, keys: list[Extent]) -> list[Bytes]:
+    def _brought(self, keys: list[Extent], ranges: list[Range]) -> list[Held]:
         """Neighbours of one shard, unpacked; what does not have its sum is brought once more."""
         try:
-            return self._kept_or_fetched(keys)
+            return self._kept_or_fetched(keys, ranges)
         except StoreError:
             traffic.again()
-            return self._kept_or_fetched(keys)
+            return self._kept_or_fetched(keys, ranges)
 
-    def _kept_or_fetched(self, keys: list[Extent]) -> list[Bytes]:
-        ranges = [self._range(key) for key in keys]
+    def _kept_or_fetched(self, keys: list[Extent], ranges: list[Range]) -> list[Held]:
+        if self._table.compressed[keys[0].shard]:
+            ends = self._frames_of(keys[0].shard)
+            ranges = [(int(ends[key.place]), int(ends[key.place + 1])) for key in keys]
         return self.keeping.through(keys, ranges, self._fetched, self._unpack)
 
-    def _fetched(self, keys: list[Extent], ranges: list[tuple[int, int]]) -> list[tuple[Bytes, Bytes]]:
+    def _fetched(self, keys: list[Extent], ranges: list[Range], own: bool) -> list[tuple[Bytes, Held]]:
         """Extents that follow each other, by one request: as they came, and unpacked."""
         at, data = ranges[0][0], self._read(keys[0].shard, ranges[0][0], ranges[-1][1])
-        parts = (data[start - at : end - at] for start, end in ranges)
-        return [(part, self._unpack(key, part)) for key, part in zip(keys, parts, strict=True)]
-
-    def _range(self, key: Extent) -> tuple[int, int]:
-        """Where the bytes of an extent begin and end in its file."""
-        table, shard = self._table, key.shard
-        if table.compressed[shard]:
-            first, end = self._frames_of(shard)[key.place : key.place + 2].tolist()
-            return first, end
-        header = int(table.headers[shard])
-        start, end = (int(at[0]) for at in table.grid.byte_ranges(np.array([shard]), np.array([key.place])))
-        return header + start, header + end
+        found = []
+        for key, (start, end) in zip(keys, ranges, strict=True):
+            part = data[start - at : end - at]
+            found.append((part, self._unpack(key, start, part, own)))
+        return found
 
     def _frames_of(self, shard: int) -> Ints:
         """Where the frames of a compressed shard begin; its seek table is one request."""
@@ -173,14 +178,18 @@ class Supply:
             return self._offsets[shard]
 
     def _read(self, shard: int, start: int, end: int) -> Bytes:
-        """Bytes [start, end) of a file, all of them, and of the version that was read before."""
-        path = self._table.bins.path(shard)
+        """Bytes [start, end) of a file, all of them; without sums, of the version that was read before."""
+        path, summed = self._table.bins.path(shard), self._table.is_summed(shard)
+        place, version = self._place_at(path), 0
         with readable(path):
-            data, version = place_at(path).read_version(start, end - start)
+            if summed:
+                data = place.read_part(start, end - start)
+            else:
+                data, version = place.read_version(start, end - start)
         if len(data) != end - start:
             raise StoreError(f"{path} ends before byte {end:,}: it was cut off or replaced.")
         known = int(self._versions[shard]) or version
         self._versions[shard] = known
-        if version != known and not self._table.is_summed(shard):
+        if version != known:
             raise StoreError(f"{path} was replaced while it was read: load the store anew, or restore the file.")
         return np.frombuffer(data, np.uint8)

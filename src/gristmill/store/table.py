@@ -61,9 +61,11 @@ class ShardTable:
         self.sizes = np.diff(self.starts) * self.itemsizes  # bytes of tokens, as they are before compression
         self.bases = self.starts[self.firsts]
         fetched = np.concatenate([store.files.fetched() for store in stores])
-        self.bins = Maps(len(fetched), self._bin_path, self._bin_size, max_maps, random=True, fetched=fetched)
+        path = functools.lru_cache(maxsize=1024)(self._bin_path)  # asked for with every extent that is fetched
+        self.bins = Maps(len(fetched), path, self._bin_size, max_maps, random=True, fetched=fetched)
         self.compressed = np.concatenate([store.files.compressed for store in stores]) > 0
         self.framed = self.compressed | fetched
+        self._none_mapped = bool(fetched.all())
         self.grid = make_grid(
             self.starts, self.itemsizes, self.firsts, fetched=fetched, compressed=self.compressed, tokens=extents
         )
@@ -123,10 +125,15 @@ class ShardTable:
         """Whether each block of a shard's tokens has a sum."""
         return self._trust is not None and self._trust.knows(shard)
 
-    def check_fetched(self, shard: int, token: int, data: Bytes) -> None:
-        """Compare the bytes of a shard's tokens from `token` on, which have just come, with their sums."""
-        if self._trust is not None:
-            self._trust.check_fetched(shard, token * int(self.itemsizes[shard]), data)
+    def check_fetched(self, shard: int, at: int, data: Bytes, to: Bytes | None = None) -> None:
+        """Compare the bytes of a shard's tokens from byte `at` on, which have just come, with their sums.
+
+        They are copied to memory that begins at a multiple of 64, if it is given: damaged ones may be among them.
+        """
+        if self._trust is not None and self._trust.knows(shard):
+            self._trust.check_fetched(shard, at, data, to)
+        elif to is not None:
+            to[:] = data
 
     def shards_of(self, positions: Ints, lengths: Ints) -> Ints:
         """The shards that pieces [positions, + lengths) touch, each once."""
@@ -163,6 +170,8 @@ class ShardTable:
         from memory, so a few are looked at first. That pages were missing just before is a sign too: of files of other
         users the kernel does not tell what is in memory.
         """
+        if self._none_mapped:
+            return
         with self.bins.leased(shards):
             few = slice(None, None, max(len(positions) // _LOOK_AT, 1))
             sample, _ = self.addresses_of(positions[few], lengths[few])

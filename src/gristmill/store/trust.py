@@ -34,6 +34,7 @@ class Trust:
         """`summed` says which shards have sums; the tokens of any other are one block that is never checked."""
         self._table, self._summed = table, summed
         summed = summed & ~table.bins.fetched
+        self._checks = bool(summed.any())
         tokens = np.diff(table.starts)
         self._shifts = np.where(summed, np.log2(BLOCK // table.itemsizes).astype(np.int64), 62)
         counts = np.where(summed, -(-tokens // (BLOCK // table.itemsizes)), 1)
@@ -59,6 +60,8 @@ class Trust:
 
     def check(self, positions: Ints, lengths: Ints) -> None:
         """Check what the pieces [positions, + lengths) touch for the first time; their shards must be mapped."""
+        if not self._checks:
+            return
         from gristmill.store.kernels import untrusted_blocks
 
         pieces = (self._table.starts, self._firsts, self._shifts, self._bits, positions, lengths)
@@ -76,29 +79,31 @@ class Trust:
         """Whether a shard's blocks have sums."""
         return bool(self._summed[shard])
 
-    def check_fetched(self, shard: int, at: int, data: Bytes) -> None:
-        """Check bytes of a shard, from its byte `at` on, that have just come: whole blocks, or its end."""
-        if self._summed[shard]:
-            places = np.arange(at // BLOCK, -(-(at + len(data)) // BLOCK))
-            self._compare(np.full_like(places, shard), places, data.ctypes.data + places * BLOCK - at)
+    def check_fetched(self, shard: int, at: int, data: Bytes, to: Bytes | None) -> None:
+        """Check bytes of a shard, from its byte `at` on, that have just come: whole blocks, or its end; copy them."""
+        first, address = at // BLOCK, data.ctypes.data
+        with self._sums.leased(np.array([shard])) as sums:
+            sums_at = int(sums[shard] + self._sums_at[shard]) + 8 * first
+            damaged = _first_damaged_block(address, len(data), sums_at, 0 if to is None else to.ctypes.data)
+        if damaged >= 0:
+            raise self._damage(shard, first + damaged)
 
     def _check_blocks(self, blocks: Ints) -> None:
         """Compare the sums of blocks of mapped shards."""
         shards = np.searchsorted(self._firsts, blocks, side="right") - 1
         places = blocks - self._firsts[shards]
-        self._compare(shards, places, self._table.bins.addresses[shards] + places * BLOCK)
-
-    def _compare(self, shards: Ints, places: Ints, addresses: Ints) -> None:
-        """Compare blocks in memory with the sums of block places[i] of shard shards[i]."""
-        table = self._table
-        lengths = np.minimum(table.sizes[shards] - places * BLOCK, BLOCK)
+        addresses = self._table.bins.addresses[shards] + places * BLOCK
+        lengths = np.minimum(self._table.sizes[shards] - places * BLOCK, BLOCK)
         with self._sums.leased(shards) as sums:
             damaged = _first_damaged(addresses, lengths, sums[shards] + self._sums_at[shards] + 8 * places)
         if damaged >= 0:
-            raise StoreError(
-                f"Shard {table.bins.path(int(shards[damaged]))} is damaged: its block {places[damaged]:,} of {BLOCK:,} "
-                "bytes does not have the sum that it had; restore it or make the store again."
-            )
+            raise self._damage(int(shards[damaged]), int(places[damaged]))
+
+    def _damage(self, shard: int, block: int) -> StoreError:
+        return StoreError(
+            f"Shard {self._table.bins.path(shard)} is damaged: its block {block:,} of {BLOCK:,} bytes does not have "
+            "the sum that it had; restore it or make the store again."
+        )
 
     def _mark(self, blocks: Ints) -> None:
         with self._lock:
@@ -114,6 +119,17 @@ def _first_damaged(addresses: Ints, lengths: Ints, sums_at: Ints) -> int:
         return found
     short = np.flatnonzero(lengths <= LONGEST_SHORT).tolist()  # last blocks of shards, and few of them
     return next((i for i in short if not _has_sum(int(addresses[i]), int(lengths[i]), int(sums_at[i]))), -1)
+
+
+def _first_damaged_block(address: int, size: int, sums_at: int, to: int) -> int:
+    """The first of consecutive blocks that does not have its sum, -1 if all have; they are copied `to` an address."""
+    from gristmill.core.kernels.xxh3 import LONGEST_SHORT, first_other_block
+
+    found: int = first_other_block(address, size, BLOCK, sums_at, to)
+    last, short = divmod(size, BLOCK)
+    if found < 0 and 0 < short <= LONGEST_SHORT:
+        return -1 if _has_sum(address + last * BLOCK, short, sums_at + 8 * last) else last
+    return found
 
 
 def _has_sum(address: int, length: int, sum_at: int) -> bool:

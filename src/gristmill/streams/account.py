@@ -32,8 +32,8 @@ class Account:
         for step, reasons in block.ledger.reasons.items():
             self._reasons.setdefault(step, Counter()).update(reasons)
         self._edits.update(block.ledger.edits)
-        skipped, named, ignored, empty = map(operator.add, self._unread, block.unread)
-        self._unread = Unread(skipped, named[:_NAMED], ignored, empty)
+        skipped, named, *rest = map(operator.add, self._unread, block.unread)
+        self._unread = Unread(skipped, named[:_NAMED], *rest)
         if self._most:
             self._keep(block)
 
@@ -60,4 +60,5 @@ class Account:
             "unreadable_first": list(self._unread.named),
             "ignored_members": self._unread.ignored,
             "empty_files": self._unread.empty,
+            "read_again": self._unread.again,
         }

@@ -14,6 +14,7 @@ from gristmill.core.arrays import Ints
 from gristmill.loader.batch import Tally
 from gristmill.loader.fill import NO_DOCUMENTS, Batch, Filler
 from gristmill.loader.pieces import Pieces
+from gristmill.streams.augment import AugmentedRows
 from gristmill.streams.blocks import Block
 from gristmill.streams.cuts import Taken
 
@@ -43,13 +44,19 @@ class Stack(NamedTuple):
 class Assembly:
     """Arrays of what lanes give: `lanes` rows a step, of `seq_len` tokens or as wide as the longest of a step."""
 
-    def __init__(self, filler: Filler, lanes: int, seq_len: int, multiple: int | None) -> None:
+    def __init__(
+        self, filler: Filler, lanes: int, seq_len: int, multiple: int | None, augmented: AugmentedRows | None = None
+    ) -> None:
+        self._augmented = augmented
         self._filler, self._lanes, self._seq_len, self._multiple = filler, lanes, seq_len, multiple
         room = _STACK_BYTES // (filler.bytes_per_row(seq_len) * lanes)
         self._most = 1 if multiple is not None else max(room, 1)
 
-    def stacks(self, fed: Sequence[Fed], steps: int) -> Iterator[Stack]:
-        """The rows of all lanes, step by step; those that no lane gives are padding."""
+    def stacks(self, fed: Sequence[Fed], steps: int, least: Ints | None = None) -> Iterator[Stack]:
+        """The rows of all lanes, step by step; those that no lane gives are padding.
+
+        least: columns that each step must have, where rows are padded to the longest and not all are of lanes.
+        """
         blocks = [block for lane in fed for block in lane.taken.blocks]
         starts = np.cumsum([0, *(len(block.tokens) for block in blocks)], dtype=np.int64)
         pieces, edges = _pieces(fed, starts, steps * self._lanes)
@@ -57,11 +64,15 @@ class Assembly:
         plain = _NEED_DOCUMENTS.isdisjoint(self._filler.keys)
         documents = NO_DOCUMENTS if plain else _document_columns(blocks, starts)
         shards = _shard_columns(blocks, starts)
+        keys = self._augmented.keys(fed, steps * self._lanes) if self._augmented else None
         for first in range(0, steps, self._most):
             count = min(self._most, steps - first)
-            own = edges[first * self._lanes : (first + count) * self._lanes + 1]
-            width = self._width(pieces, own)
+            here = slice(first * self._lanes, (first + count) * self._lanes)
+            own = edges[here.start : here.stop + 1]
+            width = max(self._width(pieces, own), 0 if least is None else int(least[first]))
             flat, merged = self._filler.fill(shards, documents, pieces, own, self._seq_len, width)
+            if self._augmented and keys is not None:
+                self._augmented.apply(flat, pieces, own, sample_ids.reshape(-1, 3)[here], keys[here])
             arrays = {key: array.reshape(count, self._lanes, -1) for key, array in flat.items()}
             arrays["sample_ids"] = sample_ids[first : first + count]
             yield Stack(arrays, _tallies(pieces, own[:: self._lanes], self._lanes * width, merged))

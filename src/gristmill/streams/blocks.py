@@ -1,4 +1,4 @@
-"""Blocks: the documents that a lane reads together, through all steps, as tokens; about 512 KiB of text each.
+"""Blocks: the documents that a lane reads together, through all steps, as tokens; about 1 MiB of text each.
 
 A block is a pure function of (stream, lane, turn, number), and its documents are shuffled among themselves. What a unit
 holds beyond one block comes in further ones, so that a large file that cannot be cut is held a block at a time.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,31 +19,34 @@ import pyarrow as pa
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import SourceError
 from gristmill.core.hashing import derive_key
+from gristmill.core.texts import Texts
 from gristmill.curate.base import KEEP, Verdict
 from gristmill.curate.ledger import READ, Ledger, start_documents
 from gristmill.order.permute import permute
-from gristmill.sources.base import Format, Mishaps
-from gristmill.sources.batches import joined
-from gristmill.sources.units import read_unit
+from gristmill.sources.base import Mishaps
+from gristmill.streams.augment import Rearranger
 from gristmill.streams.lanes import Walk
 from gristmill.streams.rows import Rows, Table
 from gristmill.streams.steps import Step, drop_empty
+from gristmill.streams.turns import Turn
 from gristmill.streams.units import Units
 from gristmill.tokenize.backends import Ids
-from gristmill.tokenize.tokenizer import Tokenizer, append_eos
+from gristmill.tokenize.tokenizer import Tokenizer
 
 TOKENIZE = "tokenize"
-# Bytes of text as they were read: what is tokenised before a lane's first row, and held for each.
-BLOCK_BYTES = 1 << 19
 
 
 class Unread(NamedTuple):
-    """How many documents and files could not be read, the first of them named, and what held no documents."""
+    """How many documents and files could not be read, the first of them named, and what held no documents.
+
+    `again` are documents that were read a second time, to come to where a lane was.
+    """
 
     skipped: int
     named: list[str]
     ignored: int
     empty: int
+    again: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +64,6 @@ class Block:
     tokens: Ids
     offsets: Ints
     rows: Rows | None
-    ids: pa.Array
     ledger: Ledger
     unread: Unread
 
@@ -78,18 +80,19 @@ class Mill:
         self,
         units: Units,
         walk: Walk,
-        format: Format,
         steps: Sequence[Step],
         tokenizer: Tokenizer,
         table: tuple[Table] | None,
         seq_len: int,
         on_error: str,
+        rearranger: Rearranger | None,
     ) -> None:
-        self._units, self._walk, self._format, self._steps = units, walk, format, tuple(steps)
+        self._rearranger = rearranger
+        self._units, self._walk, self._steps = units, walk, tuple(steps)
         self._encoders, self._table, self._seq_len, self._on_error = encoders(tokenizer), table, seq_len, on_error
 
-    def blocks(self, lane: int, turn: int = 0, number: int = 0) -> Iterator[Block]:
-        """The blocks of a lane from block `number` of a turn on, until the walk ends.
+    def blocks(self, lane: int, turn: int = 0, number: int = 0, *, noted: bool = True) -> Iterator[Block]:
+        """The blocks of a lane from block `number` of a turn on, until the walk ends; with the rows that left if noted.
 
         A lane that meets no token in as many units as there are would go on for ever: it is an error.
         """
@@ -98,7 +101,7 @@ class Mill:
             if not (wanted := self._walk.turn(lane, stop)):
                 return
             silent += len(wanted)
-            for block in self._of_turn(stop, wanted, number if stop == turn else 0):
+            for block in self._of_turn(stop, wanted, number if stop == turn else 0, noted):
                 silent = 0 if len(block.tokens) else silent
                 yield block
             if silent >= max(self._walk.units, self._walk.hold) and self._walk.epochs is None:
@@ -107,43 +110,63 @@ class Mill:
                     "left: loosen the filters, or name files with text."
                 )
 
-    def _of_turn(self, turn: int, wanted: list[tuple[int, int]], skip: int) -> Iterator[Block]:
-        """What is read of some units; the first `skip` blocks are read and passed over, neither judged nor encoded.
+    def _of_turn(self, turn: int, wanted: list[tuple[int, int]], first: int, noted: bool) -> Iterator[Block]:
+        """The blocks of some units from the one called `first` on.
 
-        What could not be read after the last document comes with a block of none.
+        Those before it that had to be read are passed over, neither judged nor encoded, and counted. What could not be
+        read after the last document comes with a block of none.
         """
         told = _Told(Mishaps(self._on_error))
-        units = (self._units[unit] for _, unit in wanted)
-        batches = (batch for unit in units for batch in read_unit(unit, self._format, told.mishaps))
-        number = 0
-        for number, batch in enumerate(_grouped(batches, self._walk.hold * BLOCK_BYTES), 1):
-            unread = told.since()
-            if number > skip:
-                yield self._made(batch, turn, number - 1, *wanted[0], unread)
-        if any(unread := told.since()):
+        held = Turn(
+            [self._units[unit] for _, unit in wanted], self._units.formats, self._walk.hold * self._units.block_bytes
+        )
+        number = again = 0
+        for number, batch in held.blocks(first, told.mishaps):
+            unread = told.since(again)
+            if number < first:
+                again += len(batch)
+            else:
+                yield self._made(batch, Ledger(noted=noted), turn, number, *wanted[0], unread)
+                again = 0
+        if any(unread := told.since(again)):
             none = np.empty(0, self._encoders.dtype), np.zeros(1, np.int64)
             rows = self._table[0](none[1], self._seq_len, None) if self._table else None
-            yield Block(turn, number, *wanted[0], *none, rows, pa.array([], pa.string()), Ledger(), unread)
+            yield Block(turn, number, *wanted[0], *none, rows, Ledger(), unread)
 
-    def _made(self, batch: pa.RecordBatch, turn: int, number: int, epoch: int, unit: int, unread: Unread) -> Block:
-        ledger = Ledger()
+    def _made(
+        self, batch: pa.RecordBatch, ledger: Ledger, turn: int, number: int, epoch: int, unit: int, unread: Unread
+    ) -> Block:
         documents = start_documents(batch, 0)
         ledger.count(READ, documents)
         for step in self._steps:
             documents = step.run(documents, ledger)
-        documents, key = drop_empty(documents, ledger), None
+        documents = drop_empty(documents, ledger)
+        ids, offsets = self._encoded(documents.batch, (epoch, unit, number))
+        silent = np.diff(offsets) == 0
+        ledger.settle(TOKENIZE, documents, Verdict(("no_tokens",), np.where(silent, 0, KEEP).astype(np.int16)))
+        order, key = np.arange(len(documents)), None
         if self._walk.key is not None:
             key = derive_key(self._walk.key, "block", epoch, unit, number)
-            documents = documents.take(permute(np.arange(len(documents)), max(len(documents), 1), key))
-        ids, offsets = self._encoders.encode(documents.batch.column("text"))
-        silent = np.diff(offsets) == 0
-        documents = ledger.settle(
-            TOKENIZE, documents, Verdict(("no_tokens",), np.where(silent, 0, KEEP).astype(np.int16))
-        )
-        offsets = offsets[np.append(True, ~silent)]
+            order = permute(order, max(len(documents), 1), key)
+        order = order[~silent[order]]
+        tokens, offsets = _laid_out(ids, offsets, order, self._encoders.eos)
         rows = self._table[0](offsets, self._seq_len, key) if self._table else None
-        tokens = np.ascontiguousarray(ids)
-        return Block(turn, number, epoch, unit, tokens, offsets, rows, documents.batch.column("id"), ledger, unread)
+        return Block(turn, number, epoch, unit, tokens, offsets, rows, ledger, unread)
+
+    def _encoded(self, documents: pa.RecordBatch, place: tuple[int, int, int]) -> tuple[Ids, Ints]:
+        """Ids end to end, without EOS, and offsets."""
+        if self._rearranger is None:
+            return self._encoders.encode(documents.column("text"))
+        return self._rearranger.encode(documents, place, self._encoders.encode)
+
+
+def _laid_out(ids: Ids, offsets: Ints, order: Ints, eos: int) -> tuple[Ids, Ints]:
+    """Documents in this order, the EOS after each: it is one more of them, taken every other time."""
+    column = Texts(
+        np.append(ids, ids.dtype.type(eos)).view(np.uint8), np.append(offsets, offsets[-1] + 1) * ids.itemsize
+    )
+    laid = column.gather(np.column_stack([order, np.full(len(order), len(offsets) - 1)]).ravel())
+    return laid.data.view(ids.dtype), laid.offsets[::2] // ids.itemsize
 
 
 class _Told:
@@ -152,59 +175,33 @@ class _Told:
     def __init__(self, mishaps: Mishaps) -> None:
         self.mishaps, self._counts, self._named = mishaps, (0, 0, 0), 0
 
-    def since(self) -> Unread:
-        """What is new; the first five mishaps of a turn are named."""
+    def since(self, again: int) -> Unread:
+        """What is new, and documents read again; the first five mishaps of a turn are named."""
         mishaps, before = self.mishaps, self._counts
         self._counts = mishaps.skipped, mishaps.ignored.total(), len(mishaps.empty)
         named, self._named = mishaps.examples[self._named :], len(mishaps.examples)
         skipped, ignored, empty = (now - then for now, then in zip(self._counts, before, strict=True))
-        return Unread(skipped, named, ignored, empty)
+        return Unread(skipped, named, ignored, empty, again)
 
 
 class Encoders:
     """A tokenizer for many threads: each uses one for itself, and what is idle serves the next."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        self._idle, self._pickled, self._eos = [tokenizer], pickle.dumps(tokenizer), tokenizer.eos
+        self._idle, self._pickled, self.eos = [tokenizer], pickle.dumps(tokenizer), tokenizer.eos
         self.dtype = tokenizer.dtype
 
     def encode(self, texts: pa.Array) -> tuple[Ids, Ints]:
-        """Ids end to end, the EOS after each document that has any, and offsets."""
+        """Ids end to end, without EOS, and offsets."""
         try:
             tokenizer = self._idle.pop()
         except IndexError:
             tokenizer = pickle.loads(self._pickled)  # which this object has pickled itself
         try:
-            return append_eos(*tokenizer.encode_batch(texts), self._eos)
+            return tokenizer.encode_batch(texts)
         finally:
             self._idle.append(tokenizer)
 
 
 # One for all loaders of a process: building an encoder takes tenths of a second, and a resume should take none.
 encoders = functools.lru_cache(maxsize=4)(Encoders)
-
-
-def _grouped(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
-    """The documents of batches by `size` bytes of text, with the one that passes it; a short rest comes last."""
-    held: list[pa.RecordBatch] = []
-    count = 0
-    for batch in batches:
-        ends = np.cumsum(_text_bytes(batch))
-        at = 0
-        while at < len(batch):
-            before = int(ends[at - 1]) if at else 0
-            stop = min(int(np.searchsorted(ends, before + size - count)) + 1, len(batch))
-            held.append(batch.slice(at, stop - at))
-            count += int(ends[stop - 1]) - before
-            at = stop
-            if count >= size:
-                yield joined(held)
-                held, count = [], 0
-    if held:
-        yield joined(held)
-
-
-def _text_bytes(batch: pa.RecordBatch) -> Ints:
-    text = batch.column("text")
-    offsets = np.frombuffer(text.buffers()[1] or bytes(8), np.int64, len(text) + 1, text.offset * 8)
-    return np.diff(offsets)

@@ -119,11 +119,7 @@ class _OfBlocks(Lane):
             self._at = stop
             if stop == len(block.rows):
                 self._held, self._at = [], 0
-        places = [np.column_stack([np.full(len(rows), block.turn), np.full(len(rows), block.number),
-                                   first + 1 + np.arange(len(rows))]) for block, first, rows in parts]  # fmt: skip
-        origins = [np.tile([block.epoch, block.unit], (len(rows), 1)) for block, _, rows in parts]
-        blocks = [block for block, _, _ in parts]
-        return self._taken(_joined(parts), blocks, _stacked(places, 3), _stacked(origins, 2))
+        return self._taken(_joined(parts), [block for block, _, _ in parts], *_told(parts))
 
 
 class Pack(_OfBlocks):
@@ -138,12 +134,21 @@ class Pad(_OfBlocks):
     name, table = "pad", (padded,)
 
 
-def _stacked(arrays: list[Ints], columns: int) -> Ints:
-    return np.concatenate([np.empty((0, columns), np.int64), *arrays])
+def _told(parts: list[tuple[Block, int, Rows]]) -> tuple[Ints, Ints]:
+    """The places after rows, and their origins."""
+    total, at = sum(len(rows) for _, _, rows in parts), 0
+    places, origins = np.empty((total, 3), np.int64), np.empty((total, 2), np.int64)
+    for block, first, rows in parts:
+        here = slice(at, at := at + len(rows))
+        places[here, 0], places[here, 1], places[here, 2] = block.turn, block.number, first + 1 + np.arange(len(rows))
+        origins[here] = block.epoch, block.unit
+    return places, origins
 
 
 def _joined(parts: list[tuple[Block, int, Rows]]) -> Rows:
     """Rows of several blocks, whose tokens lie end to end."""
+    if len(parts) == 1:
+        return parts[0][2]
     sizes = np.cumsum([0, *(len(block.tokens) for block, _, _ in parts)])
     counts = np.cumsum([0, *(len(rows.lengths) for _, _, rows in parts)])
     edges = [rows.edges[:-1] + count for count, (_, _, rows) in zip(counts[:-1], parts, strict=True)]

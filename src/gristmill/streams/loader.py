@@ -10,15 +10,18 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
+from gristmill.arrow.left import ArrowState
 from gristmill.core.arguments import as_whole
 from gristmill.core.arrays import Ints
-from gristmill.core.errors import ConfigError
+from gristmill.core.errors import ConfigError, EngineError
+from gristmill.engine.partner import PartnerEnded
 from gristmill.loader.batch import Tally, unstacked
 from gristmill.loader.fill import DTYPES, Batch, Filler, as_keys
 from gristmill.loader.partition import Partition
@@ -27,8 +30,10 @@ from gristmill.order.permute import use_compiled
 from gristmill.streams.account import Account
 from gristmill.streams.assembly import Assembly, Fed
 from gristmill.streams.blocks import Block, Mill
+from gristmill.streams.crew import Crew, mill_of
 from gristmill.streams.cuts import CUTS, NOTHING, Lane
 from gristmill.streams.state import STATE_VERSION, StreamState, as_text, check_stream_state, merge_states
+from gristmill.streams.stores import StoreRows
 
 if TYPE_CHECKING:
     from gristmill.streams.stream import Batches
@@ -37,8 +42,9 @@ if TYPE_CHECKING:
 _TAKEN_TOKENS = 1 << 16
 _BUFFER_BYTES = 32 << 20
 Item = TypeVar("Item")
+Given = TypeVar("Given", covariant=True)
 _NONE = np.empty(0, np.int64)
-_OPENED = ("_built", "_pools", "_owner", "_account", "_last", "_tally", "_batches", "_waited", "_began")
+_OPENED = ("_built", "_pools", "_crew", "_owner", "_account", "_last", "_tally", "_batches", "_waited", "_began")
 
 
 class Served(NamedTuple):
@@ -55,7 +61,8 @@ class StreamLoader:
 
     keys, max_docs and pad_to_multiple_of are those of `Loader`; where rows are padded to the longest one, that is the
     longest of this rank. threads: how many make blocks ahead, one for each lane; 0 makes them in the loop itself.
-    examples: of each rule's drops so many are kept for `dropped()`.
+    workers: processes that make them in place of threads, since functions of the user's hold one core alone. examples:
+    of each rule's drops so many are kept for `dropped()`.
     """
 
     def __init__(
@@ -66,6 +73,7 @@ class StreamLoader:
         *,
         keys: str | Sequence[str] = (),
         threads: int = 2,
+        workers: int = 0,
         max_docs: int | None = None,
         pad_to_multiple_of: int | None = None,
         examples: int = 0,
@@ -73,6 +81,7 @@ class StreamLoader:
         self.stream, self.keys = stream, as_keys(keys)
         self.rank, self.world_size = rank, world_size
         self._threads, self._max_docs = as_whole("threads", threads, 0), max_docs
+        self._workers = as_whole("workers", workers, 0)
         self._multiple, self._examples = pad_to_multiple_of, as_whole("examples", examples, 0)
         self._check()
         self.step = 0
@@ -94,6 +103,7 @@ class StreamLoader:
     def _reset(self) -> None:
         self._built: Iterator[Served] | None = None
         self._pools: list[ThreadPoolExecutor] = []
+        self._crew: Crew | None = None
         self._owner = os.getpid()
         self._account, self._last = Account(self._examples), list[Block]()
         self._tally, self._batches, self._waited, self._began = Tally(), 0, 0.0, 0.0
@@ -126,6 +136,13 @@ class StreamLoader:
             began = time.perf_counter()
             try:
                 found = next(self._built, None)
+            except PartnerEnded as error:
+                self.close()
+                raise EngineError(
+                    "A worker process of the stream died, perhaps for want of memory: iterate again, or load the last "
+                    "state, and it goes on with the next batch; fewer workers need less memory.",
+                    arguments="workers",
+                ) from error
             except BaseException:
                 self.close()  # a lane that failed begins anew from its place
                 raise
@@ -154,60 +171,85 @@ class StreamLoader:
         self._began = self._began or time.perf_counter()
         use_compiled()
         pools = [ThreadPoolExecutor(count, "gristmill-stream") for count in (self._threads, 1) if self._threads]
-        self._pools = pools  # blocks are made by some threads, and batches of them by one more
-        stacks = self._stacks(self._lanes(pools[:1]))
-        return itertools.chain.from_iterable(_ahead(pools[1], stacks) if pools else stacks)
+        self._pools = pools  # blocks are made by some threads, or processes, and batches of them by one more thread
+        self._crew = Crew(self.stream, self._workers, bool(self._examples)) if self._workers else None
+        stacks = self._stacks(self._lanes())
+        ahead: Iterator[list[Served]] = _ahead(partial(pools[1].submit, next, stacks, None)) if pools else stacks
+        return itertools.chain.from_iterable(ahead)
 
-    def _lanes(self, pools: list[ThreadPoolExecutor]) -> list[list[Lane]]:
+    def _lanes(self) -> list[list[Lane]]:
         """For each stream its lanes that are this rank's, from their places on."""
-        first = self.stream.first
-        kind, made = CUTS[str(first.cut)], []
-        for k, stream in enumerate(self.stream.streams):
-            mill = Mill(self.stream.units[k], self.stream.walk(k), stream.format, stream.steps, first.encoder,
-                        kind.table, first.seq_len, stream.on_error)  # fmt: skip
+        first, made = self.stream.first, []
+        kind = CUTS[str(first.cut)]
+        for k in range(len(self.stream.streams)):
             places = self._places[:, 3 * k : 3 * k + 3].tolist()
-            each = [mill.blocks(row, place[0], place[1]) for row, place in zip(self._rows, places, strict=True)]
-            ahead = [_ahead(pools[0], blocks) for blocks in each] if pools and self.stream.weights[k] else each
-            made.append([kind(blocks, place[2], first.seq_len) for blocks, place in zip(ahead, places, strict=True)])
+            each = zip(self._rows, places, strict=True)
+            mill = mill_of(self.stream, k)
+            made.append([kind(self._blocks(mill, k, row, place), place[2], first.seq_len) for row, place in each])
         return made
+
+    def _blocks(self, mill: Mill, k: int, row: int, place: list[int]) -> Iterator[Block]:
+        """The blocks of a lane, the next of which is being made where there is somebody to make it."""
+        blocks = mill.blocks(row, place[0], place[1], noted=bool(self._examples))
+        if not self.stream.weights[k]:
+            return blocks
+        if self._crew:
+            return _ahead(partial(self._crew.ask, k, row, place[0], place[1]))
+        return _ahead(partial(self._pools[0].submit, next, blocks, None)) if self._pools else blocks
 
     def _stacks(self, lanes: list[list[Lane]]) -> Iterator[list[Served]]:
         """Batches from `step` on, until no lane has a row: lanes are asked for one step, then for twice as many."""
         rows, seq_len = len(self._rows), self.stream.first.seq_len
-        assembly = Assembly(self._filler(), rows, seq_len, self._multiple)
+        assembly = Assembly(self._filler(), rows, seq_len, self._multiple, self.stream.augmented(self._rows))
+        stores = self._stores()
         step, size, places = self.step, 1, self._places
         while True:
-            fed = self._fed(lanes, step, size)
-            steps = max((int(lane.rows[-1]) // rows + 1 for lane in fed if len(lane.rows)), default=0)
+            sources, ordinals = self._labels(step, size)
+            fed = self._fed(lanes, sources.reshape(size, rows))
+            picked = stores.picked(sources, ordinals) if stores else None
+            given = [*(lane.rows for lane in fed), *([picked.rows] if picked else [])]
+            steps = max((int(own[-1]) // rows + 1 for own in given if len(own)), default=0)
             if not steps:
                 self._last = [block for lane in fed for block in lane.taken.arrived]
                 return
             after = _places(fed, steps, places)
             arrived = [[block for lane in fed for block in lane.taken.arrived], *([] for _ in range(steps - 1))]
             rest = zip(after, arrived, strict=True)
-            for stack in assembly.stacks(fed, steps):
+            least = stores.least(picked, rows, steps) if stores and picked else None
+            stacks = assembly.stacks(fed, steps, least)
+            for stack in stores.over(stacks, picked) if stores and picked else stacks:
                 each = zip(unstacked(stack.arrays), stack.tallies, strict=True)
                 yield [Served(*batch, *next(rest)) for batch in each]
             step, size, places = step + steps, min(2 * size, max(_TAKEN_TOKENS // seq_len, 1)), after[-1]
 
-    def _fed(self, lanes: list[list[Lane]], step: int, count: int) -> list[Fed]:
-        """What the lanes give for `count` steps: each row is fed by its lane of the stream that the mix names."""
-        rows = len(self._rows)
-        slots = (np.arange(step, step + count)[:, None] * self.stream.batch_size + np.array(self._rows)).ravel()
-        labels = self.stream.mix.labels(slots)[0].reshape(count, rows)
-        fed = []
+    def _labels(self, step: int, count: int) -> tuple[Ints, Ints]:
+        """Of each row of `count` steps its source in the mix, and how many rows that has given before."""
+        slots = np.arange(step, step + count)[:, None] * self.stream.batch_size + np.array(self._rows)
+        return self.stream.mix.labels(slots.ravel())
+
+    def _fed(self, lanes: list[list[Lane]], sources: Ints) -> list[Fed]:
+        """What the lanes give for some steps: each row is fed by its lane of the stream that the mix names."""
+        rows, fed = len(self._rows), []
         for k, own in enumerate(lanes):
             for i, lane in enumerate(own):
-                wanted = np.flatnonzero(labels[:, i] == k)
+                wanted = np.flatnonzero(sources[:, i] == k)
                 taken = lane.take(len(wanted))
                 fed.append(Fed(k, taken, wanted[: len(taken.rows)] * rows + i))
         return fed
+
+    def _stores(self) -> StoreRows | None:
+        """What gives the rows of stores, where there are any."""
+        plan, streams = self.stream.plan, len(self.stream.streams)
+        if plan is None:
+            return None
+        return StoreRows(plan, streams, self._filler().keys, self._max_docs, self._multiple)
 
     def _filler(self) -> Filler:
         first = self.stream.first
         by_piece = CUTS[str(first.cut)].table is not None
         masked = by_piece or self.stream.epochs is not None
-        asked = {"input_ids", *self.keys, *(("loss_mask",) if masked else ())}
+        targets = first.augmentations[-1].targets if first.augmentations else ()
+        asked = {"input_ids", *self.keys, *(("loss_mask",) if masked else ()), *targets}
         wanted = [key for key in DTYPES if key in asked]
         return Filler(wanted, eos=first.encoder.eos, by_piece=by_piece, max_docs=self._max_docs,
                       buffer_bytes=_BUFFER_BYTES)  # fmt: skip
@@ -241,7 +283,7 @@ class StreamLoader:
         self.close()
         self.step, self._places = found
 
-    def merge(self, states: Sequence[Mapping[str, object]]) -> StreamState:
+    def merge(self, states: Sequence[Mapping[str, object]]) -> StreamState | ArrowState:
         """The state of all lanes from those of all ranks."""
         return merge_states(states)
 
@@ -269,20 +311,30 @@ class StreamLoader:
         return self._account.examples
 
     def close(self, wait: bool = False) -> None:
-        """Stop the threads; iterating again begins with the next step."""
+        """Stop the threads and processes; iterating again begins with the next step."""
         self._built = None
+        if self._crew is not None:
+            self._crew.close()
+            self._crew = None
         for pool in self._pools:
             pool.shutdown(wait=wait, cancel_futures=True)
         self._pools = []
 
 
-def _ahead(pool: ThreadPoolExecutor, items: Iterator[Item]) -> Iterator[Item]:
-    """The same items, the next of which is always being made."""
-    coming = [pool.submit(next, items, None)]
+class Coming(Protocol[Given]):
+    """Something that is being made elsewhere."""
+
+    def result(self) -> Given:
+        """Wait for it."""
+
+
+def _ahead(ask: Callable[[], Coming[Item | None]]) -> Iterator[Item]:
+    """What is asked for, the next of which is always being made."""
+    coming = [ask()]
 
     def each() -> Iterator[Item]:
         while (item := coming.pop().result()) is not None:
-            coming.append(pool.submit(next, items, None))
+            coming.append(ask())
             yield item
 
     return each()

@@ -12,10 +12,11 @@ from typing import TypedDict, cast
 
 import numpy as np
 
+from gristmill.arrow.left import ArrowState, merge_arrow_states
 from gristmill.core.arguments import refuse
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import StateError
-from gristmill.core.values import check_kinds, kinds_of, shown
+from gristmill.core.values import as_saved, shown
 
 STATE_VERSION = 1
 
@@ -50,10 +51,17 @@ def as_places(text: str, streams: int) -> Ints:
         raise StateError(f"The lanes of this state cannot be read ({error}): it is damaged.") from error
 
 
-def merge_states(states: Sequence[Mapping[str, object]]) -> StreamState:
-    """One state of the whole from those that all ranks of a stream have kept at the same step, in any order."""
+def merge_states(states: Sequence[Mapping[str, object]]) -> StreamState | ArrowState:
+    """One state of the whole from those that all ranks have kept at the same step, in any order.
+
+    The ranks are those of a stream, or of a data set of `fast_load_iterable_dataset`.
+    """
     if not isinstance(states, Sequence) or not states or not all(isinstance(state, Mapping) for state in states):
         raise refuse("states", "the states of all ranks, as a list", states)
+    return merge_arrow_states(states) if "left" in states[0] else _merged(states)
+
+
+def _merged(states: Sequence[Mapping[str, object]]) -> StreamState:
     found = [as_stream_state(state) for state in states]
     first = found[0]
     for state in found:
@@ -78,7 +86,7 @@ def check_stream_state(
     """Step and places of the lanes of a rank (0 of 1: all), if the state has them and is this stream's."""
     state = as_stream_state(given)
     if state["stream"] != stream:
-        differ = [name for name in parts if parts[name] != state["parts"].get(name)]
+        differ = [name for name in {**parts, **state["parts"]} if parts.get(name) != state["parts"].get(name)]
         raise StateError(
             f"This checkpoint (step {state['step']:,}) belongs to another stream: {', '.join(differ) or 'something'} "
             "differs. A stream goes on only with the files, steps, tokenizer, cut, batch size and seed it began with."
@@ -96,10 +104,4 @@ def check_stream_state(
 
 def as_stream_state(state: object) -> StreamState:
     """The state that this must be, whatever the stream."""
-    kinds = kinds_of(StreamState)
-    if not isinstance(state, Mapping) or any(key not in state for key in kinds):
-        raise StateError(f"This is no state of a Gristmill stream: it must have {', '.join(kinds)}.")
-    if state["version"] != STATE_VERSION:
-        raise StateError(f"The checkpoint has version {shown(state['version'])}; this software reads {STATE_VERSION}.")
-    check_kinds(dict(state), kinds, "the checkpoint", StateError)
-    return cast(StreamState, state)
+    return cast(StreamState, as_saved(state, StreamState, STATE_VERSION, "a Gristmill stream"))

@@ -5,9 +5,7 @@ Each step sees a batch, judges every document by itself, and tells the ledger wh
 
 from __future__ import annotations
 
-import hashlib
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Protocol
@@ -16,10 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from gristmill.core.errors import ConfigError, SourceError
+from gristmill.core.functions import called, source_digest
 from gristmill.core.options import content
 from gristmill.core.values import shown
 from gristmill.curate.base import KEEP, Rule, Verdict
-from gristmill.curate.chain import EMPTY
+from gristmill.curate.chain import CLEAN, EMPTY
 from gristmill.curate.clean import CleanOptions, clean
 from gristmill.curate.documents import Documents
 from gristmill.curate.ledger import Ledger
@@ -49,11 +48,12 @@ class Clean:
 
     @property
     def content(self) -> object:
-        return ["clean", content(self.options)]
+        return [CLEAN, content(self.options)]
 
     def run(self, documents: Documents, ledger: Ledger) -> Documents:
         cleaned = clean(documents, self.options)
         ledger.edits.update(cleaned.counts)
+        ledger.count(CLEAN, cleaned.documents)
         return cleaned.documents
 
 
@@ -85,18 +85,12 @@ class Function:
     @cached_property
     def _asked(self) -> Asked:
         code = getattr(self.function, "__code__", None)
-        called = getattr(self.function, "__name__", type(self.function).__name__)
-        return Asked(self.function, called, code.co_filename if code else "its file", self.batch)
+        return Asked(self.function, called(self.function), code.co_filename if code else "its file", self.batch)
 
     @property
     def content(self) -> object:
-        """Its name and its source, or its compiled code; what it calls and closes over is not seen."""
-        try:
-            source = inspect.getsource(self.function).encode()
-        except (OSError, TypeError):
-            code = getattr(self.function, "__code__", None)
-            source = code.co_code if code else b""
-        return [self._asked.name, self.batch, hashlib.sha256(source).hexdigest()[:32]]
+        """Its name and its source; what it calls and closes over is not seen."""
+        return [self._asked.name, self.batch, source_digest(self.function)]
 
     def judge(self, documents: Documents) -> Verdict:
         """As a rule: True keeps a document, False or a reason drops it."""
@@ -169,6 +163,20 @@ def _is_text(kind: pa.DataType) -> bool:
 def _visible(batch: pa.RecordBatch) -> pa.RecordBatch:
     """A batch without the columns that are ours."""
     return batch.select([name for name in batch.schema.names if name not in _HIDDEN])
+
+
+def recipe_of(steps: Sequence[Step]) -> tuple[CleanOptions | None, list[Rule]]:
+    """Steps as the `clean` and the `filters` of a recipe, which has one order and no functions but those of files."""
+    clean = steps[0].options if steps and isinstance(steps[0], Clean) else None
+    rules: list[Rule] = []
+    for step in steps[1:] if clean else steps:
+        if not isinstance(step, Filter) or isinstance(step.rule, Function):
+            raise ConfigError(
+                "A recipe cleans once, first, and has no functions: keep one in a file and say "
+                'filter("function", path="mine.py", function="keep"), which both can.'
+            )
+        rules.append(step.rule)
+    return clean, rules
 
 
 def drop_empty(documents: Documents, ledger: Ledger) -> Documents:

@@ -17,15 +17,22 @@ from typing import TYPE_CHECKING, Unpack
 from gristmill.core.arguments import PathLike, as_choice, as_flag, as_function, as_mapping, as_names, as_whole, refuse
 from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import derive_key, fingerprint
-from gristmill.core.options import content, from_mapping
+from gristmill.core.options import as_options, content, from_mapping
 from gristmill.core.values import check_kinds
 from gristmill.curate.clean import CleanOptions
 from gristmill.curate.rules import make_rule
+from gristmill.order.augment import Augmentation, as_augmentations
 from gristmill.order.mix import Mix, block_size, exact_weights
-from gristmill.sources.base import Format, expand
+from gristmill.order.options import Locality
+from gristmill.order.plan import Plan
+from gristmill.places.door import as_target
+from gristmill.sources.base import Format, InputFile
+from gristmill.store.reader import Store
+from gristmill.streams.augment import ALONE, AugmentedRows, Rearranger, asks, check_alike, for_stream, rearranger
 from gristmill.streams.lanes import Walk
-from gristmill.streams.steps import Clean, Filter, Function, Map, Step
-from gristmill.streams.units import Units
+from gristmill.streams.steps import Clean, Filter, Function, Map, Step, recipe_of
+from gristmill.streams.stores import check_store
+from gristmill.streams.units import SourceFiles, Units
 from gristmill.tokenize.tokenizer import Tokenizer, load_tokenizer
 
 if TYPE_CHECKING:
@@ -60,21 +67,30 @@ def stream(
     said = {"text": text, "id": id, "documents": documents, "format": format, "encoding": encoding, "name": name}
     check_kinds(said, {**dict.fromkeys(said, str), "format": str | None}, "stream")
     layout = Format(text, id, as_names("fields", fields), documents, format, encoding)
-    return Stream(tuple(os.fspath(path) for path in given), layout, name, on_error)
+    return Stream((SourceFiles(tuple(os.fspath(path) for path in given), layout),), name, on_error)
 
 
 @dataclass(frozen=True)
 class Stream:
     """Documents on their way to rows. It is data, never changed: each word gives another stream."""
 
-    paths: tuple[str, ...]
-    format: Format
+    sources: tuple[SourceFiles, ...]
     name: str = "data"
     on_error: str = "raise"
     steps: tuple[Step, ...] = ()
     tokenizer: Tokenizer | None = field(default=None, repr=False)
     cut: str | None = None
     seq_len: int = 0
+    augmentations: tuple[Augmentation, ...] = ()
+
+    def files(self) -> list[InputFile]:
+        """The files that there are now, in order."""
+        return [file for source in self.sources for file in source.listed(self.name)]
+
+    @property
+    def formats(self) -> dict[str, Format]:
+        """How the files of each source are read."""
+        return {source.name or self.name: source.format for source in self.sources}
 
     def clean(self, **options: object) -> Stream:
         """Normalise texts, with the options of a recipe's `clean`."""
@@ -101,14 +117,21 @@ class Stream:
         return self._then(Map(Function(as_function("function", function), as_flag("batch", batch))))
 
     def _then(self, step: Step) -> Stream:
-        if self.tokenizer is not None:
-            raise ConfigError("Steps on texts come before tokenize(): put filter, map and clean there.")
+        if self.cut is not None:
+            raise ConfigError(f"Steps on texts come before {self.cut}(): put filter, map and clean there.")
         return replace(self, steps=(*self.steps, step))
 
     def tokenize(self, tokenizer: str | Tokenizer, *, eos: int | str | None = None) -> Stream:
         """Texts to ids, with the EOS after each document: `gpt2`, a `tokenizer.json`, ... as in a recipe."""
         loaded = tokenizer if isinstance(tokenizer, Tokenizer) else load_tokenizer(tokenizer, eos=eos)
         return replace(self, tokenizer=loaded)
+
+    def augment(self, *augmentations: Augmentation | Callable[..., object]) -> Stream:
+        """Rearrange, hide or blur tokens, in this order: FIM, SpanCorruption, Mask, Noise, functions f(tokens, rng).
+
+        Documents are rearranged before they become rows, so that nothing is lost; a function may change their length.
+        """
+        return replace(self, augmentations=for_stream(augmentations, self.encoder))
 
     @property
     def encoder(self) -> Tokenizer:
@@ -134,6 +157,20 @@ class Stream:
             raise ConfigError(f'Say tokenize("gpt2") or another tokenizer before {name}({seq_len}).')
         return replace(self, cut=name, seq_len=as_whole("seq_len", seq_len))
 
+    def recipe(self, out: PathLike) -> dict[str, object]:
+        """The recipe of the store of this stream's documents, as `gm.prepare` takes it; functions of yours have none.
+
+        Nothing is removed from it that the stream has: no duplicates, and no documents for val.
+        """
+        clean, rules = recipe_of(self.steps)
+        if self.augmentations:
+            raise ConfigError("A store has plain tokens: take the recipe before augment(), and augment in the plan.")
+        sources = [{"name": source.name or self.name, "paths": list(source.paths), **vars(source.format)}
+                   for source in self.sources]  # fmt: skip
+        return {"out": os.fspath(as_target("out", out)), "sources": sources, "clean": clean, "filters": rules,
+                "dedup": [], "tokenizer": self.encoder.name, "eos": self.encoder.eos, "on_error": self.on_error,
+                "store": {"val_fraction": 0.0}}  # fmt: skip
+
     def batch(
         self, batch_size: int, *, seed: int = 0, shuffle: bool = True, epochs: int | None = None, hold: int = 1
     ) -> Batches:
@@ -147,34 +184,61 @@ class Stream:
                        as_whole("hold", hold))  # fmt: skip
 
 
-def mix(streams: Mapping[str, Stream], weights: Mapping[str, object]) -> Mixture:
-    """Several streams, cut alike, as one: of each block of rows (4,096 unless more are needed) every stream gives its
-    share, exactly, as in a plan. Their names are part of the order.
+def mix(
+    sources: Mapping[str, Stream | Store],
+    weights: Mapping[str, object],
+    *,
+    augment: Sequence[Augmentation | Callable[..., object]] = (),
+    locality: Locality | Mapping[str, object] | None = None,
+) -> Mixture:
+    """Several streams, cut alike, as one, and opened stores among them: of each block of rows (4,096 unless more are
+    needed) every source gives its share, exactly, as in a plan. Their names are part of the order.
+
+    A store gives the rows of a plan of its name, cut as the streams are; `augment` and `locality` are that plan's,
+    streams have their own. Streams are numbered first, then stores.
     """
-    named = as_mapping("streams", streams, "a mapping of names to streams that are cut: gm.stream(...)...pack(2048)")
-    if not named or not all(isinstance(each, Stream) for each in named.values()):
-        raise refuse("streams", "a mapping of names to streams that are cut: gm.stream(...)...pack(2048)", streams)
-    shares = as_mapping("weights", weights, "a mapping of the streams' names to their shares")
-    exact = exact_weights(shares, tuple(named), "the mix")
-    return Mixture(tuple(replace(each, name=name) for name, each in named.items()), exact)
+    said = "a mapping of names to streams that are cut, gm.stream(...)...pack(2048), and opened stores"
+    named = as_mapping("sources", sources, said)
+    streams = {name: each for name, each in named.items() if isinstance(each, Stream)}
+    stores = {name: each for name, each in named.items() if isinstance(each, Store)}
+    if not named or len(streams) + len(stores) < len(named):
+        raise refuse("sources", said, sources)
+    if not streams:
+        raise ConfigError("A mix of stores alone is a plan: gm.Plan(sources={...}, weights={...}).")
+    if (asked := as_augmentations(augment)) and not stores:
+        raise ConfigError("augment is for the stores of a mix: say stream.augment(...) of each stream.")
+    if locality is not None and not stores:
+        raise ConfigError("locality is for the stores of a mix: streams read what lies together anyway.")
+    near = None if locality is None else as_options(Locality, locality, "locality")
+    shares = as_mapping("weights", weights, "a mapping of the sources' names to their shares")
+    exact = exact_weights(shares, (*streams, *stores), "the mix")
+    renamed = tuple(replace(each, name=name) for name, each in streams.items())
+    return Mixture(renamed, exact, tuple(stores.items()), asked, near)
 
 
 @dataclass(frozen=True)
 class Mixture:
-    """Streams and their exact shares."""
+    """Streams, stores by name, the exact shares of all, what is done to the documents of stores, and their shuffle."""
 
     streams: tuple[Stream, ...]
     weights: tuple[Fraction, ...]
+    stores: tuple[tuple[str, Store], ...] = ()
+    augment: tuple[Augmentation, ...] = ()
+    locality: Locality | None = None
 
     def batch(self, batch_size: int, *, seed: int = 0, shuffle: bool = True, hold: int = 1) -> Batches:
         """The global batches, without end: `batch_size` rows each, the options of `Stream.batch`."""
-        return Batches(self.streams, self.weights, as_whole("batch_size", batch_size), as_whole("seed", seed, None),
-                       as_flag("shuffle", shuffle), None, as_whole("hold", hold))  # fmt: skip
+        made = Batches(self.streams, self.weights, as_whole("batch_size", batch_size), as_whole("seed", seed, None),
+                       as_flag("shuffle", shuffle), None, as_whole("hold", hold), self.stores, self.augment,
+                       self.locality)  # fmt: skip
+        _ = made.plan  # which may refuse
+        return made
 
 
 @dataclass(frozen=True)
 class Batches:
-    """The global batches of streams; `loader` gives those of a rank, iterating all of them."""
+    """The global batches of streams and stores, whose weights are in this order; `loader` gives those of a rank,
+    iterating all of them."""
 
     streams: tuple[Stream, ...]
     weights: tuple[Fraction, ...]
@@ -183,6 +247,9 @@ class Batches:
     shuffle: bool = True
     epochs: int | None = None
     hold: int = 1
+    stores: tuple[tuple[str, Store], ...] = ()
+    augment: tuple[Augmentation, ...] = ()
+    locality: Locality | None = None
 
     def __post_init__(self) -> None:
         first = self.streams[0]
@@ -196,9 +263,20 @@ class Batches:
                     raise ConfigError(f"Streams of one mix are cut alike: {what} differs in {stream.name!r}.")
             if stream.encoder.fingerprint != first.encoder.fingerprint:
                 raise ConfigError(f"Streams of one mix have one tokenizer: that of {stream.name!r} is another.")
+        for name, store in self.stores:
+            check_store(name, store, first.encoder)
+        stored = self.plan.augmentations if self.augment and self.plan else ()
+        check_alike(
+            [*((each.name, each.augmentations) for each in self.streams), *((name, stored) for name, _ in self.stores)]
+        )
 
     def __getstate__(self) -> dict[str, object]:
-        return {name: value for name, value in vars(self).items() if name not in ("units", "parts")}
+        return {name: value for name, value in vars(self).items() if name not in ("units", "parts", "plan")}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The sources' names; `sample_ids` count them in this order."""
+        return *(stream.name for stream in self.streams), *(name for name, _ in self.stores)
 
     @property
     def first(self) -> Stream:
@@ -208,12 +286,22 @@ class Batches:
     @functools.cached_property
     def units(self) -> tuple[Units, ...]:
         """What the files of each stream are cut into; asking lists them."""
-        return tuple(Units(expand(each.name, each.paths), each.format, self.batch_size) for each in self.streams)
+        return tuple(Units(each.files(), each.formats, self.batch_size) for each in self.streams)
 
     def walk(self, k: int) -> Walk:
         """The way of the lanes through the units of stream k."""
         key = derive_key(self.seed, "stream", self.streams[k].name) if self.shuffle else None
         return Walk(len(self.units[k]), self.batch_size, key, self.epochs, self.hold)
+
+    def rearranger(self, k: int) -> Rearranger | None:
+        """What is done to the documents of stream k before they are rows."""
+        stream = self.streams[k]
+        key = derive_key(self.seed, "augment", stream.name, "documents")
+        return rearranger(stream.augmentations, stream.encoder, key, stream.seq_len)
+
+    def augmented(self, lanes: range) -> AugmentedRows | None:
+        """What is done to the filled rows of these lanes."""
+        return AugmentedRows(self.streams, self.seed, lanes) if asks(self.streams) else None
 
     @functools.cached_property
     def mix(self) -> Mix:
@@ -221,15 +309,28 @@ class Batches:
         return Mix(self.weights, block_size(self.weights, None), derive_key(self.seed, "mix"))
 
     @functools.cached_property
+    def plan(self) -> Plan | None:
+        """The order of the stores, one row a step; None where there are none."""
+        options = {"cut": self.first.cut, "shuffle": self.shuffle, "augment": self.augment, "locality": self.locality}
+        made = functools.partial(Plan, dict(self.stores), seq_len=self.first.seq_len, batch_size=1, options=options)
+        return made(seed=self.seed) if self.stores else None
+
+    @functools.cached_property
     def parts(self) -> dict[str, object]:
         """What the batches depend on, by name: 8 hex digits of what is long."""
         long: dict[str, object] = {
             "files": [units.fingerprint for units in self.units],
-            "format": [[content(stream.format), stream.on_error] for stream in self.streams],
+            "format": [
+                [[content(format) for format in stream.formats.values()], stream.on_error] for stream in self.streams
+            ],
             "steps": [[step.content for step in stream.steps] for stream in self.streams],
             "tokenizer": self.first.encoder.fingerprint,
-            "mix": [[stream.name, str(weight)] for stream, weight in zip(self.streams, self.weights, strict=True)],
+            "mix": [[name, str(weight)] for name, weight in zip(self.names, self.weights, strict=True)],
         }
+        if self.plan is not None:
+            long["stores"] = self.plan.fingerprint
+        if any(stream.augmentations for stream in self.streams):
+            long["augment"] = [[each.content((ALONE,)) for each in stream.augmentations] for stream in self.streams]
         plain = {"cut": self.first.cut, "seq_len": self.first.seq_len, "version": _VERSION}
         order = {name: getattr(self, name) for name in ("batch_size", "seed", "shuffle", "epochs", "hold")}
         return {**{name: fingerprint(value)[:8] for name, value in long.items()}, **plain, **order}

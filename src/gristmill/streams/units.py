@@ -1,56 +1,109 @@
-"""The files of a stream, cut into units small enough to begin with at once: about 512 KiB, less of small inputs.
+"""The files of a stream, cut into units small enough to begin with at once: 1 MiB, less for many rows or small inputs.
 
-The cut depends on the files and the number of lanes alone. Units are found by their number when they are read, so that
-a stream of terabytes holds no more than a count a file.
+A tar is cut as seldom as rows allow: only a walk over its headers tells where its parts begin, and a lane goes on
+inside of one by a seek, so that large units cost it nothing.
+
+The cut depends on the files and the number of lanes alone. A unit is held as four numbers, and there are a million of
+them at most, or as many as files.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from gristmill.core.arrays import Ints
 from gristmill.core.hashing import fingerprint
-from gristmill.sources.base import Format, InputFile, Part
+from gristmill.sources.base import Format, InputFile, Part, expand
+from gristmill.sources.kinds import resumes_anywhere
 from gristmill.sources.units import Unit, file_parts, file_sizes
+from gristmill.store.folder import own_files
 
-# Bytes on disk. A lane begins with a whole unit, so this decides how soon a first batch is there; and a stream is cut
-# into a million units at most, so that larger ones have larger units.
-_LEAST, _MOST, _COUNT = 1 << 12, 1 << 19, 1 << 20
+# Every lane begins with a block of text: so many bytes in all, and in one (a third of what a block of 512 KiB takes is
+# not for its bytes). So a first batch of 64 rows is there after 64 MiB.
+_BEGIN, _BLOCK = 1 << 26, (1 << 18, 1 << 20)
+# The least unit in bytes on disk; and a stream is cut into a million at most, so that those of a large one are larger.
+_LEAST, _COUNT = 1 << 12, 1 << 20
 # Units that each lane should have at least, where files are large enough: else rows would repeat an epoch early.
 _EACH = 4
+# The most of a tar: places in a turn of 127 such units still have 32 bits.
+MOST_SOUGHT = 1 << 34
+
+
+@dataclass(frozen=True)
+class SourceFiles:
+    """The files of one source and how they are read; without a name of its own it has that of its stream.
+
+    Files of the store `out`, which may lie below a folder of inputs, are none of it.
+    """
+
+    paths: tuple[str, ...]
+    format: Format
+    name: str | None = None
+    out: str | None = None
+
+    def listed(self, stream: str) -> list[InputFile]:
+        """The files that there are now, of a stream of this name."""
+        files = expand(self.name or stream, self.paths)
+        own = own_files(self.out, (file.path for file in files)) if self.out else set()
+        return [file for file in files if file.path not in own]
 
 
 class Units:
-    """The units of a source's files: unit i is a stretch of a file, or a whole one."""
+    """The units of files, read by the format of their source: unit i is a stretch of a file, or a whole one."""
 
-    def __init__(self, files: Sequence[InputFile], format: Format, lanes: int) -> None:
-        self.files, self._format = tuple(files), format
+    def __init__(self, files: Sequence[InputFile], formats: Mapping[str, Format], lanes: int) -> None:
+        self.files, self.formats = tuple(files), formats
         self.sizes = file_sizes(self.files)
-        self.unit_bytes = unit_bytes(sum(self.sizes), lanes)
-        self._parts = functools.lru_cache(maxsize=64)(self._cut)
-        self._ends = np.cumsum([len(self._parts(i)) for i in range(len(self.files))])
+        self.unit_bytes, self._share = unit_bytes(sum(self.sizes), lanes), share_bytes(sum(self.sizes), lanes)
+        self.block_bytes = block_bytes(lanes)
+        # File, start, stop (-1: its end) and size of each unit.
+        self._table = np.concatenate([np.empty((0, 4), np.int64), *map(self._rows, range(len(self.files)))])
 
     def __len__(self) -> int:
-        return int(self._ends[-1]) if len(self._ends) else 0
+        return len(self._table)
 
     def __getitem__(self, number: int) -> Unit:
-        file = int(np.searchsorted(self._ends, number, side="right"))
-        parts = self._parts(file)
-        return Unit(self.files[file].source, (parts[number - int(self._ends[file])],))
+        file, start, stop, size = self._table[number].tolist()
+        return Unit(self.files[file].source, (Part(self.files[file], start, None if stop < 0 else stop, size),))
+
+    def _rows(self, file: int) -> Ints:
+        parts = self._cut(file)
+        return np.array([(file, part.start, -1 if part.stop is None else part.stop, part.size) for part in parts])
 
     def _cut(self, file: int) -> list[Part]:
-        return file_parts(self.files[file], self.sizes[file], self._format, self.unit_bytes)
+        format = self.formats[self.files[file].source]
+        if resumes_anywhere(self.files[file], format):
+            return _stretches(self.files[file], self.sizes[file], min(self._share, MOST_SOUGHT))
+        return file_parts(self.files[file], self.sizes[file], format, self.unit_bytes)
 
     @property
     def fingerprint(self) -> str:
         """Which files, of what size, cut how: names are below what the user named, so a moved folder is the same."""
-        return fingerprint([[file.source, file.name, size] for file, size in zip(self.files, self.sizes, strict=True)])
+        files = [[file.source, file.name, size] for file, size in zip(self.files, self.sizes, strict=True)]
+        return fingerprint([self.unit_bytes, self.block_bytes, files])
+
+
+def _stretches(file: InputFile, size: int, each: int) -> list[Part]:
+    """A file in parts of `each` bytes, the last one shorter."""
+    edges = range(0, max(size, 1), each)
+    return [Part(file, at, at + each if at + each < size else None, min(each, size - at)) for at in edges]
 
 
 def unit_bytes(total: int, lanes: int) -> int:
-    """A power of two: 512 KiB, less where lanes would have under 4 units, more where there would be over a million."""
-    wanted = 1 << max(total // (_EACH * lanes), 1).bit_length() - 1
-    least = 1 << max(total // _COUNT, 1).bit_length()
-    return max(min(max(wanted, _LEAST), _MOST), least if total > _COUNT * _MOST else 0)
+    """A power of two: a block, less where lanes would have under 4 units, more where there would be over a million."""
+    least, most = 1 << max(total // _COUNT, 1).bit_length(), block_bytes(lanes)
+    return max(min(share_bytes(total, lanes), most), least if total > _COUNT * most else 0)
+
+
+def block_bytes(lanes: int) -> int:
+    """A power of two: the text that a lane reads at once, 1 MiB for up to 64 lanes, and down to 256 KiB for more."""
+    least, most = _BLOCK
+    return min(max(1 << (_BEGIN // lanes).bit_length() - 1, least), most)
+
+
+def share_bytes(total: int, lanes: int) -> int:
+    """A power of two: as much as leaves 4 units to each lane, 4 KiB at least."""
+    return max(1 << max(total // (_EACH * lanes), 1).bit_length() - 1, _LEAST)

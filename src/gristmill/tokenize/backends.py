@@ -6,6 +6,7 @@ applies a template (BOS), and none of them makes a special token out of text. Ea
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -31,6 +32,9 @@ from gristmill.tokenize.definition import (
 Ids = npt.NDArray[Any]
 
 SLOWER = {"tiktoken": "about 15 times slower", "tokenizers": "about 100 times slower"}
+# Documents that gigatoken is given one by one: where there are more, the calls cost more than awkward's Python does.
+_FEW = 400
+_NO_IDS = np.empty(0, dtype=np.uint32)
 
 
 class Encoder(Protocol):
@@ -91,6 +95,8 @@ class GigatokenEncoder:
             raise UnknownToBackend(f"gigatoken does not know this tokenizer ({reason})") from error
 
     def encode(self, texts: Texts) -> tuple[Ids, Ints]:
+        if len(texts.offsets) - 1 <= _FEW:
+            return self._one_by_one(texts)
         import awkward as ak
 
         letters = ak.contents.NumpyArray(texts.data, parameters={"__array__": "char"})
@@ -100,6 +106,13 @@ class GigatokenEncoder:
         rows = rows.to_ListOffsetArray64(True)
         offsets = np.asarray(rows.offsets.data)
         return np.asarray(rows.content.data)[: offsets[-1]], offsets
+
+    def _one_by_one(self, texts: Texts) -> tuple[Ids, Ints]:
+        """The same without awkward, whose Python takes 1 to 2 ms: 70 million tokens/s in 512 KiB, instead of 48."""
+        data = texts.data[texts.offsets[0] : texts.offsets[-1]].tobytes()
+        places = itertools.pairwise((texts.offsets - texts.offsets[0]).tolist())
+        rows = [self._tokenizer.encode(data[first:end]) for first, end in places]
+        return np.concatenate([_NO_IDS, *rows]), np.append(0, np.cumsum([len(row) for row in rows], dtype=np.int64))
 
 
 def unsupported(content: Json) -> str | None:

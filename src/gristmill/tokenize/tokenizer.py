@@ -172,6 +172,7 @@ class Tokenizer:
         self.name, self.eos = definition.name, definition.eos
         self.vocab_size = vocab_size(content)
         self.fingerprint = content_fingerprint(content, definition.eos)
+        self._sample, self._lossless = sample_for(content, definition.eos), is_lossless(content)
         self.backend, encoder, self.note = choose_backend(definition, backend)
         self.versions = backend_versions(self.backend)
         self._encoder: Encoder | None = encoder
@@ -207,12 +208,20 @@ class Tokenizer:
 
     def decode(self, ids: Sequence[int] | npt.NDArray[Any]) -> str:
         """The text of these ids, by the `tokenizer.json` that a store keeps; special tokens are spelt out."""
+        text: str = self._ready_decoder().decode(np.asarray(ids).tolist(), skip_special_tokens=False)
+        return text
+
+    def token_id(self, token: str) -> int | None:
+        """The id of a token by its spelling, special ones too; None where it has no such."""
+        found: int | None = self._ready_decoder().token_to_id(token)
+        return found
+
+    def _ready_decoder(self) -> Decoder:
         if self._decoder is None:
             from tokenizers import Tokenizer as Decoder  # encoding may not need it
 
             self._decoder = Decoder.from_str(self._definition.json)
-        text: str = self._decoder.decode(np.asarray(ids).tolist(), skip_special_tokens=False)
-        return text
+        return self._decoder
 
     def to_json(self) -> str:
         """A Hugging Face `tokenizer.json` that decodes whatever this tokenizer encodes."""
@@ -224,15 +233,14 @@ class Tokenizer:
         Where the tokenizer is lossless, the sample must also come back from its ids. `load_tokenizer` runs
         this (about 0.2 s): a new version of a fast library cannot change a corpus unseen.
         """
-        content, reference = self._definition.content, self._definition.reference
-        texts = sample_for(content, self.eos)
+        texts, reference = self._sample, self._definition.reference
         self._digest = None
         got = self.encode_batch(texts)
         if self.backend != reference:
             want = build_encoder(self._definition, reference).encode(flat_texts(texts))
             who = f"tokenizer {self.name}: {self.backend} {self.versions[self.backend]} and {reference}"
             require_equal(texts, got, want, who, f"load it with backend={reference!r}")
-        if is_lossless(content):
+        if self._lossless:
             ids, offsets = got
             for row, text in enumerate(texts):
                 require_same_text(text, self.decode(ids[offsets[row] : offsets[row + 1]]), self.name)
@@ -250,8 +258,7 @@ class Tokenizer:
     def _require_digest(self, encoder: Encoder) -> None:
         if self._digest is None:
             return
-        sample = flat_texts(sample_for(self._definition.content, self.eos))
-        if digest(*encoder.encode(sample)) != self._digest:
+        if digest(*encoder.encode(flat_texts(self._sample))) != self._digest:
             here, there = backend_versions(self.backend), self.versions
             raise ConfigError(
                 f"tokenizer {self.name}: this process ({here}) gives other ids than the one that "

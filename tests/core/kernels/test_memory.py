@@ -15,6 +15,8 @@ from gristmill.core.kernels.memory import (
     common,
     copy,
     count,
+    empty,
+    filled,
     holds,
     int64_at,
     largest,
@@ -25,6 +27,8 @@ from gristmill.core.kernels.memory import (
     smallest,
     trailing_zeros,
     uint64_at,
+    widen_past_caches,
+    written,
 )
 from gristmill.core.kernels.types import BYTES, INTS
 
@@ -49,6 +53,27 @@ def _copied(data: Any, begin: int, end: int, out: Any, at: int) -> Any:
 @entry(types.Tuple((types.boolean, types.int64))(BYTES, types.uint8))
 def _looked(data: Any, wanted: Any) -> Any:
     return holds(data, wanted), count(data, wanted)
+
+
+_MADE = types.Tuple((types.float32[::1], types.int16[:, ::1]))
+
+
+@entry(_MADE(types.int64, types.int64))
+def _made(rows: int, columns: int) -> Any:
+    table = empty((rows, columns), np.int16)
+    for row in range(rows):
+        for column in range(columns):
+            table[row, column] = 10 * row + column
+    return filled(rows, -2, np.float32), table
+
+
+@settings(deadline=None)  # the first case compiles
+@given(st.integers(0, 5), st.integers(0, 5))
+def test_new_arrays_have_the_shape_and_the_kind_that_were_asked_for(rows: int, columns: int) -> None:
+    values, table = _made(rows, columns)
+    np.testing.assert_array_equal(values, np.full(rows, -2, np.float32), strict=True)
+    expected = 10 * np.arange(rows)[:, None] + np.arange(columns)
+    np.testing.assert_array_equal(table, expected.astype(np.int16), strict=True)
 
 
 @settings(deadline=None)  # the first case compiles
@@ -109,3 +134,23 @@ def test_extremes_are_those_of_python_and_rows_lie_between_offsets(numbers: list
     rows = [end - begin for begin, end in itertools.pairwise(offsets)]
     found = _extremes(np.array(offsets, np.int64))
     assert found == (max(offsets, default=0), min(offsets, default=0), max(rows, default=0))
+
+
+@entry(types.void(types.int64, types.int64))
+def _eight_words(address: int, to: int) -> None:
+    widen_past_caches(address, to, np.uint8)
+    widen_past_caches(address + 8, to + 64, np.uint16)
+    widen_past_caches(address + 24, to + 128, np.uint32)
+    widen_past_caches(address + 56, to + 192, np.int64)
+    written()
+
+
+def test_numbers_of_any_width_are_written_past_the_caches_as_words() -> None:
+    data, out = np.random.default_rng(0).integers(0, 256, 121, dtype=np.uint8), np.zeros(48, np.int64)
+    first = -out.ctypes.data % 64 // 8
+    for at in (0, 1):
+        _eight_words(data.ctypes.data + at, out.ctypes.data + 8 * first)
+        parts = (data[at:][:8], data[at + 8 :][:16], data[at + 24 :][:32], data[at + 56 :][:64])
+        numbers = [part.copy().view(kind).tolist() for part, kind in zip(parts, ("u1", "u2", "u4", "i8"), strict=True)]
+        assert out[first : first + 32].tolist() == list(itertools.chain(*numbers))
+    assert not out[:first].any() and not out[first + 32 :].any()

@@ -7,7 +7,7 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gristmill.core.kernels.xxh3 import LONGEST_SHORT, first_other_sum
+from gristmill.core.kernels.xxh3 import LONGEST_SHORT, first_other_block, first_other_sum
 
 DATA = np.random.default_rng(0).integers(0, 256, 20_000, dtype=np.uint8)
 SPANS = st.tuples(st.integers(0, 99), st.integers(LONGEST_SHORT + 1, 5000))
@@ -58,3 +58,21 @@ def test_what_has_240_bytes_or_less_is_passed_over() -> None:
     sums = np.zeros(4, np.uint64)
     assert first_other(spans[:3], sums[:3]) == -1
     assert first_other(spans, sums) == 3
+
+
+@settings(deadline=None)
+@given(st.integers(0, 70), st.integers(0, 12_000), st.sampled_from([256, 1024, 4096]), st.data())
+def test_consecutive_blocks_are_checked_and_copied_in_one_pass(
+    first: int, size: int, block: int, data: st.DataObject
+) -> None:
+    spans = [(first + at, min(block, size - at)) for at in range(0, size, block)]
+    sums, memory = sums_of(spans), np.zeros(size + 192, dtype=np.uint8)
+    begin = -memory.ctypes.data % 64
+    places = DATA.ctypes.data + first, size, block, sums.ctypes.data
+    assert first_other_block(*places, memory.ctypes.data + begin) == first_other_block(*places, 0) == -1
+    assert (memory[begin : begin + size] == DATA[first : first + size]).all()
+    assert not memory[:begin].any() and not memory[begin + size :].any()
+    if long := [i for i, (_, length) in enumerate(spans) if length > LONGEST_SHORT]:
+        other = data.draw(st.sampled_from(long))
+        sums[other] ^= np.uint64(1)
+        assert first_other_block(*places, memory.ctypes.data + begin) == first_other_block(*places, 0) == other

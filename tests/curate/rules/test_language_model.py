@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
@@ -47,3 +49,17 @@ def test_capitals_and_taken_apart_letters_are_judged_as_usual_ones() -> None:
 
 def test_an_answer_does_not_depend_on_the_other_texts() -> None:
     assert identified(TEXTS) == [identified([text])[0] for text in TEXTS]
+
+
+def test_the_model_is_unpacked_once_a_machine_and_the_kept_one_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    load.cache_clear()
+    made = load()
+    monkeypatch.setattr(LanguageIdentifier, "from_model_file", None)  # what would unpack it again
+    load.cache_clear()
+    kept = load()
+    assert kept is not made and kept.languages == made.languages
+    for one, other in zip(kept.automaton + kept.bayes, made.automaton + made.bayes, strict=True):
+        np.testing.assert_array_equal(one, other, strict=True)

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 from _tables import arrow_files as seeds
 
-from gristmill.arrow.files import MappedFile, count_rows, numpy_rows
+from gristmill.arrow.files import MappedFile, count_rows
+from gristmill.arrow.formats import numpy_rows
 
 __all__ = ["attempt", "seeds"]
 CASES = (500, 20_000)

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import io
+import itertools
 import random
 import tarfile
 from collections.abc import Sequence
 from pathlib import Path
+from unittest import mock
 
+import numpy as np
 from _sources import documents, raise_if, read_in_all_ways
 
-from gristmill.sources.base import Format, Mishaps
+from gristmill.sources import webdataset
+from gristmill.sources.base import Format, InputFile, Mishaps, Part
+from gristmill.sources.tar import TarReader
+from gristmill.sources.tar_samples import COLUMNS, Run
+from gristmill.sources.units import read_from
 from harness import mutate as change_bytes
 
 CASES = (600, 100_000)
 
 
 def _tar(format: int, **headers: str) -> bytes:
-    out = io.BytesIO()
+    out, long = io.BytesIO(), "x" * (90 if format == tarfile.USTAR_FORMAT else 150)
     members = [("d/1.txt", b"one"), ("d/1.json", b'{"id": 1e5, "n": [1]}'), ("d/1.jpg", b"\xff" * 700),
-               ("2.json", b'{"text": "two"}'), ("x" * 150 + ".txt", b"drei"), ("é.txt", b"four")]  # fmt: skip
+               ("2.json", b'{"text": "two"}'), (long + ".txt", b"drei"), ("é.txt", b"four")]  # fmt: skip
     with tarfile.open(fileobj=out, mode="w", format=format) as tar:
         for name, data in members:
             member = tarfile.TarInfo(name)
@@ -36,7 +43,8 @@ def seeds() -> list[bytes]:
     sparse = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.name": "s.txt", "GNU.sparse.realsize": "9"}
     told = ({"comment": "c" * 600}, {"size": str(2**62)}, {"size": str(10**12)}, sparse, {"GNU.sparse.map": "0,x"})
     with_headers = [_tar(tarfile.PAX_FORMAT, **headers) for headers in told]
-    return [whole, _tar(tarfile.GNU_FORMAT), *with_headers, whole[:2000], whole + whole, bytes(1024)]
+    plain = _tar(tarfile.USTAR_FORMAT)
+    return [whole, _tar(tarfile.GNU_FORMAT), plain, plain * 2, *with_headers, whole[:2000], whole + whole, bytes(1024)]
 
 
 def mutate(rng: random.Random, seeds: Sequence[bytes]) -> bytes:
@@ -59,4 +67,20 @@ def attempt(data: bytes, folder: Path) -> None:
     rows, skipped = read_in_all_ways(data, folder / "a.tar", Format(fields=["n"]), cuts=())
     if not skipped:
         assert documents(folder / "a.tar", Format(fields=["n"]), Mishaps("raise")) == rows
+    whole = _cut(folder / "a.tar", len(data) + 1)
+    assert all(_cut(folder / "a.tar", each) == whole for each in (700, 1024)), "another cut has other samples"
+    with mock.patch.object(webdataset, "run_ahead", _no_run):
+        assert _cut(folder / "a.tar", 1024) == whole, "a walk member by member has other samples"
     raise_if(skipped)
+
+
+def _no_run(tar: TarReader, number: int, suffixes: Sequence[str], stop: int) -> Run:
+    return Run(number, tar.at, suffixes, np.empty(0, np.uint8), np.empty((0, COLUMNS), np.int64))
+
+
+def _cut(path: Path, each: int) -> tuple[list[object], int, int]:
+    """What a stream reads of a tar in parts of `each` bytes, and what was passed over and ignored."""
+    mishaps, edges = Mishaps("skip"), [*range(0, max(path.stat().st_size, 1), each), None]
+    parts = [Part(InputFile("web", path, path.name), start or 0, stop) for start, stop in itertools.pairwise(edges)]
+    batches = [batch for part in parts for batch in read_from(part, None, Format(fields=["n"]), mishaps)]
+    return [row for batch in batches for row in batch.to_pylist()], mishaps.skipped, mishaps.ignored.total()

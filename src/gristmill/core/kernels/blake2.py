@@ -12,7 +12,7 @@ import numpy as np
 from numba import types
 
 from gristmill.core.compiled import compiled, entry
-from gristmill.core.kernels.memory import uint64_at
+from gristmill.core.kernels.memory import empty, uint64_at
 from gristmill.core.kernels.types import BYTES, INTS
 
 _IV = (
@@ -49,7 +49,8 @@ def _load(data: Any, at: int, end: int, words: Any) -> None:
         words[i] = uint64_at(data, at)
         i, at = i + 1, at + 8
     if i < 16:
-        words[i:] = _ZERO
+        for k in range(i, 16):
+            words[k] = _ZERO
         for k in range(end - at):
             words[i] |= np.uint64(data[np.uint64(at + k)]) << np.uint64(8 * k)
 
@@ -116,6 +117,6 @@ def digest(data: Any, begin: int, end: int, scratch: Any) -> Any:
 @entry(types.void(BYTES, INTS, types.int64[::1], types.int64[::1]))
 def digests(data: Any, offsets: Any, first: Any, second: Any) -> None:
     """The digest of each text, in halves."""
-    scratch = np.empty(24, np.uint64)
+    scratch = empty(24, np.uint64)
     for text in range(offsets.size - 1):
         first[text], second[text] = digest(data, offsets[text], offsets[text + 1], scratch)

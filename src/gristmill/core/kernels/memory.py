@@ -10,7 +10,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from gristmill.core.compiled import compiled
+from gristmill.core.compiled import compiled, maker
 
 _WORD = ir.IntType(64)
 
@@ -63,6 +63,33 @@ def _prefetch_line(typing_context: Any, address: Any) -> Any:
     return types.void(types.int64), generate
 
 
+def _words_past_caches(typing_context: Any, address: Any, to: Any, dtype: Any) -> Any:
+    """Widen eight numbers at an address to words and write them at `to`, a multiple of 64, past the caches.
+
+    A line of memory that is written whole need not be read before; `written` must follow before others look.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        narrow, wide = (ir.VectorType(kind, 8) for kind in (context.get_value_type(dtype.dtype), _WORD))
+        numbers = builder.load(builder.inttoptr(arguments[0], narrow.as_pointer()), align=1)
+        words = numbers if narrow == wide else builder.zext(numbers, wide)
+        store = builder.store(words, builder.inttoptr(arguments[1], wide.as_pointer()), align=64)
+        store.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, dtype), generate
+
+
+def _fence(typing_context: Any) -> Any:
+    """Let all that was written be seen by others before what is written next."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
 def _low_zeros(typing_context: Any, number: Any) -> Any:
     """How many low bits are 0: 64 of the number 0."""
 
@@ -72,11 +99,39 @@ def _low_zeros(typing_context: Any, number: Any) -> Any:
     return types.int64(types.uint64), generate
 
 
+def _new_array(typing_context: Any, shape: Any, dtype: Any) -> Any:
+    """An array of this shape, a number or a tuple of numbers; np.empty is compiled anew for every kind of array."""
+    sizes = types.UniTuple(types.int64, len(shape)) if isinstance(shape, types.BaseTuple) else types.int64
+    kind = types.Array(dtype.dtype, getattr(sizes, "count", 1), "C")
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        from numba.core.imputils import impl_ret_new_ref  # of Numba's library, which code that is kept does without
+        from numba.np.arrayobj import _empty_nd_impl
+
+        counts = arguments[:1] if kind.ndim == 1 else cgutils.unpack_tuple(builder, arguments[0])
+        made = _empty_nd_impl(context, builder, kind, counts)
+        return impl_ret_new_ref(context, builder, kind, made._getvalue())
+
+    return kind(sizes, dtype), generate
+
+
+empty: Any = intrinsic(_new_array)
 pointer: Any = intrinsic(_pointer_to)
 int64_at: Any = intrinsic(_word_at_address)
 uint64_at: Any = intrinsic(_word_at_position)
 prefetch: Any = intrinsic(_prefetch_line)
+widen_past_caches: Any = intrinsic(_words_past_caches)
+written: Any = intrinsic(_fence)
 trailing_zeros: Any = intrinsic(_low_zeros)
+
+
+@maker
+def filled(size: int, value: Any, dtype: Any) -> Any:
+    """An array of so many equal values."""
+    made = empty(size, dtype)
+    for i in range(size):
+        made[i] = value
+    return made
 
 
 @compiled

@@ -19,6 +19,7 @@ from gristmill.core.arrays import Hashes
 from gristmill.core.compiled import compiled, entry, maker
 from gristmill.core.hashing import GOLDEN
 from gristmill.core.kernels.hashes import hash_bytes
+from gristmill.core.kernels.memory import empty, filled
 from gristmill.core.kernels.types import BYTES, HASHES, INTS
 
 HASH_MAP = types.Tuple((HASHES, INTS))
@@ -73,9 +74,10 @@ def new_sightings(most: int) -> Any:
     slots = 4
     while slots < 2 * most:
         slots *= 2
-    begin = np.zeros(1, np.int64)
-    begin[0] = 1
-    return np.zeros((slots, 2), np.int64), begin
+    pairs = empty((slots, 2), np.int64)
+    for slot in range(slots):
+        pairs[slot, 0] = pairs[slot, 1] = 0
+    return pairs, filled(1, 1, np.int64)
 
 
 @compiled

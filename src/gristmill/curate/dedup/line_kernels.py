@@ -14,7 +14,7 @@ from numba import types
 from gristmill.core.compiled import compiled, entry
 from gristmill.core.kernels.blake2 import digest
 from gristmill.core.kernels.lines import line_end
-from gristmill.core.kernels.memory import copy
+from gristmill.core.kernels.memory import copy, empty
 from gristmill.core.kernels.types import BYTES, INTS
 from gristmill.core.kernels.utf8 import begins
 
@@ -77,7 +77,7 @@ def hash_spans(
     data: Any, offsets: Any, paragraphs: bool, least: int, texts: Any, spans: Any, first_half: Any, second_half: Any
 ) -> int:
     """Text, number in it, and digest of each line or paragraph of at least `least` >= 1 characters; their count."""
-    count, scratch = 0, np.empty(24, np.uint64)
+    count, scratch = 0, empty(24, np.uint64)
     for text in range(offsets.size - 1):
         span, end = 0, offsets[text + 1]
         begin, stop = _next_span(data, offsets[text], end, paragraphs)

@@ -18,6 +18,7 @@ from numba import types
 from gristmill.core.compiled import compiled, entry
 from gristmill.core.hashing import GOLDEN
 from gristmill.core.kernels.hashes import FACTOR, finalise
+from gristmill.core.kernels.memory import empty
 from gristmill.core.kernels.siphash import START, add_block, finish
 from gristmill.core.kernels.types import BYTES, INTS
 from gristmill.core.kernels.utf8 import decode
@@ -150,9 +151,9 @@ def sign(
     keys: Any,
 ) -> int:
     """Band keys by text: keys[band, i] belongs to text found[i]; returns how many texts have any unit."""
-    state, ring = np.empty(3, np.uint64), np.empty(ngram, np.uint64)
-    block, low = np.empty(_BLOCK, np.uint64), np.empty(_BLOCK, np.uint32)
-    minima = np.empty(permutations.shape[1], np.uint32)
+    state, ring = empty(3, np.uint64), empty(ngram, np.uint64)
+    block, low = empty(_BLOCK, np.uint64), empty(_BLOCK, np.uint32)
+    minima = empty(permutations.shape[1], np.uint32)
     signed = 0
     for text in range(offsets.size - 1):
         end = offsets[text + 1]
@@ -180,7 +181,7 @@ def sign(
 )  # fmt: skip
 def shingle(data: Any, offsets: Any, table: Any, characters: bool, ngram: int, out: Any, ends: Any) -> None:
     """All shingles of each text, in reading order: those of text i are out[ends[i] : ends[i + 1]]."""
-    state, ring = np.empty(3, np.uint64), np.empty(ngram, np.uint64)
+    state, ring = empty(3, np.uint64), empty(ngram, np.uint64)
     count = 0
     for text in range(offsets.size - 1):
         ends[text] = count

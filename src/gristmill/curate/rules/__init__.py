@@ -52,4 +52,5 @@ def content(rule: Rule) -> dict[str, object]:
 
 def _without_folder(value: object) -> object:
     """A file by its name alone: what it holds is among the versions, where it lies is the machine's affair."""
-    return Path(value).name if isinstance(value, str) and Path(value).is_file() else value
+    is_path = isinstance(value, str) and (Path(value).is_file() or Path(value).is_absolute())
+    return Path(str(value)).name if is_path else value

@@ -9,6 +9,7 @@ from numba import types
 
 from gristmill.core.compiled import compiled, entry
 from gristmill.core.kernels.lines import break_size
+from gristmill.core.kernels.memory import filled
 from gristmill.core.kernels.slots import slot_of
 from gristmill.core.kernels.types import BYTES, HASHES, INTS, INTS32
 from gristmill.curate.white_space import strip
@@ -31,7 +32,7 @@ def _share(part: float, whole: float) -> Any:
 @entry(types.void(INTS, HASHES, INTS32, BYTES, HASHES, _FIGURES))
 def measure_words(offsets: Any, hashes: Any, chars: Any, flags: Any, stop_words: Any, figures: Any) -> None:
     """The figures of words: how many, their mean length, and how many of certain kinds."""
-    last_seen = np.zeros(stop_words.size, np.int64)
+    last_seen = filled(stop_words.size, 0, np.int64)
     for document in range(offsets.size - 1):
         counted = length = alpha = stops = 0
         for word in range(offsets[document], offsets[document + 1]):

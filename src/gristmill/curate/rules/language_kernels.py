@@ -12,7 +12,7 @@ import numpy as np
 from numba import float32, float64, int16, int32, int64, types, uint8, void
 
 from gristmill.core.compiled import compiled, entry
-from gristmill.core.kernels.memory import copy
+from gristmill.core.kernels.memory import copy, empty, filled
 from gristmill.core.kernels.types import BYTES, INTS
 from gristmill.core.kernels.utf8 import next_start
 
@@ -114,8 +114,8 @@ def _best(sums: Any, size: int, labels: Any, shares: Any) -> Any:
 def identify(data: Any, ends: Any, automaton: Any, bayes: Any, labels: Any, scores: Any) -> None:
     """The label of each sample (-1: it has no n-gram of any language) and its score."""
     table, prior, logs, names = bayes
-    counts, seen = np.zeros(table.shape[0], np.int32), np.empty(logs.size, np.int32)
-    sums, shares = np.empty(prior.size, np.float32), np.empty(prior.size, np.float64)
+    counts, seen = filled(table.shape[0], 0, np.int32), empty(logs.size, np.int32)
+    sums, shares = empty(prior.size, np.float32), empty(prior.size, np.float64)
     for row in range(labels.size):
         found = _count(data, ends[row], ends[row + 1], automaton, counts, seen)
         labels[row], scores[row] = -1, 0.0

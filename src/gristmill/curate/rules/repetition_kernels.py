@@ -14,7 +14,7 @@ from numba import boolean, float64, int16, int64, types, void
 from gristmill.core.compiled import compiled, entry, maker
 from gristmill.core.kernels.hashes import FACTOR, hash_bytes
 from gristmill.core.kernels.lines import NEWLINE, line_end
-from gristmill.core.kernels.memory import count, longest_row, smallest
+from gristmill.core.kernels.memory import count, filled, longest_row, smallest
 from gristmill.core.kernels.slots import begin_use, first_place, new_sightings
 from gristmill.core.kernels.types import BYTES, FLOATS, HASHES, INTS, INTS32
 from gristmill.core.kernels.utf8 import count_characters
@@ -97,7 +97,7 @@ def judge_segments(data: Any, offsets: Any, kinds: Any, bare: bool, limits: Any,
 @maker
 def _new_sums(most: int) -> Any:
     """Running sums for up to `most` words: of hashes, the inverse power at each word, and of characters."""
-    return np.zeros(most + 1, np.uint64), np.zeros(most + 1, np.uint64), np.zeros(most + 1, np.int64)
+    return filled(most + 1, 0, np.uint64), filled(most + 1, 0, np.uint64), filled(most + 1, 0, np.int64)
 
 
 @compiled
@@ -249,7 +249,7 @@ def judge_grams(
     """
     bounds, starts, ends, hashes, chars = words
     most = longest_row(bounds)
-    table, sums, counts = new_sightings(most), _new_sums(most), np.zeros(most, np.int32)
+    table, sums, counts = new_sightings(most), _new_sums(most), filled(most, 0, np.int32)
     for row in range(offsets.size - 1):
         if codes[row] != _KEEP:
             continue

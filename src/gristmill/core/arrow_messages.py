@@ -11,7 +11,8 @@ import struct
 import numpy as np
 import pyarrow as pa
 
-_HEADER = 2
+_KIND, _HEADER, _BODY_BYTES = 1, 2, 3
+_RECORD_BATCH = 3
 _BATCH_LENGTH, _BATCH_BUFFERS, _BATCH_COMPRESSION = 0, 2, 3
 _DICTIONARY_BATCH = 1
 # A packed buffer begins with its unpacked size; -1 is one that is not packed after all.
@@ -23,6 +24,17 @@ def count_rows(message: pa.Message) -> int:
     data = memoryview(message.metadata)
     at = _field(data, _batch(data, message.type), _BATCH_LENGTH)
     return _number(data, at, "<q") if at else 0
+
+
+def batch_extent(data: memoryview) -> tuple[int | None, int]:
+    """Of a message's header: the rows, if it is a record batch, and the bytes of the body that follows."""
+    table = _number(data, 0, "<I")
+    kind, body = _field(data, table, _KIND), _field(data, table, _BODY_BYTES)
+    size = _number(data, body, "<q") if body else 0
+    if not kind or data[kind] != _RECORD_BATCH:
+        return None, size
+    at = _field(data, _table(data, table, _HEADER), _BATCH_LENGTH)
+    return _number(data, at, "<q") if at else 0, size
 
 
 def unpacked_bytes(message: pa.Message) -> int:

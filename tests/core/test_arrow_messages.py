@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from gristmill.sources.arrow_messages import count_rows, unpacked_bytes
+from gristmill.core.arrow_messages import count_rows, unpacked_bytes
 
 
 def messages(table: pa.Table, packed: str | None = None) -> list[Any]:

@@ -1,0 +1,231 @@
+"""Spark: the same jobs and queries on a cluster, by a classic session or by Spark Connect alike.
+
+Narrow work is `mapInArrow` over the numbers of parts, a Spark job for a wave of them. Waves grow, so that a small run
+tells of its progress and a large one asks a cluster for all that it has; some are under way at once, so that none waits
+for the stragglers of another. Wide work is Spark SQL over the files of the work folder, which all nodes see; a query
+over little is answered by DuckDB on the driver, since Spark takes seconds to plan what DuckDB does in tenths.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import secrets
+import shutil
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from gristmill.core.errors import EngineError
+from gristmill.core.extras import extra
+from gristmill.engine.base import Means, P, R, part_of
+from gristmill.engine.duck import Duck
+from gristmill.engine.spark_session import make_session, told
+from gristmill.engine.tasks import Task, taken
+from gristmill.places.local import disk_errors, sync_directory, temporary_path
+
+with extra("spark", "gristmill.engine.spark"):
+    from py4j.protocol import Py4JError
+    from pyspark import cloudpickle
+    from pyspark.errors import PySparkException
+    from pyspark.sql.functions import spark_partition_id
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+# Waves that run at once, and parts of the largest.
+_WAVES, _MOST_PARTS = 3, 1024
+# Seconds between two waves at the least, unless the first is done: Spark serves jobs in the order in which they come.
+_APART = 1.0
+# Bytes of Parquet that DuckDB reads on the driver rather than Spark on the cluster.
+SMALL_QUERY = 256 << 20
+_LACKING = re.compile(r"No module named '([\w.]+)'")
+_ROWS = "number long, answer binary"
+
+
+class SparkEngine:
+    """Runs a recipe where `session` runs; queries over at most `small_query` bytes by DuckDB, in `memory` bytes."""
+
+    def __init__(self, session: SparkSession, *, small_query: int = SMALL_QUERY, memory: int = 1 << 30) -> None:
+        self._session, self._small, self._tags = session, small_query, _tags(session)
+        scratch = Path(tempfile.gettempdir()) / f"gristmill-{secrets.token_hex(8)}"
+        self._duck = Duck(memory, scratch, threads=os.cpu_count() or 1)
+        self._owned = False
+
+    @cached_property
+    def slots(self) -> int:
+        """Parts that the cluster does at once, as it stands; Spark Connect tells it in no other way."""
+        return int(self._session.range(1 << 16).select(spark_partition_id()).distinct().count())
+
+    def start(self, function: Callable[[], None]) -> None:
+        """Let executors load what the work will need; whether they could, the work itself will tell."""
+        threading.Thread(target=self._warm, args=(function,), daemon=True).start()
+
+    def _warm(self, function: Callable[[], None]) -> None:
+        with suppress(Exception):
+            list(self.map(_ready, [function] * self.slots))
+
+    def map(self, function: Callable[[P], R], parts: Sequence[P]) -> Iterator[R]:
+        """`function` of each part on the executors; a part that fails by its worker's end is tried again by Spark."""
+        tag = f"gristmill-{secrets.token_hex(8)}"
+        waiting: deque[Future[list[bytes]]] = deque()
+        threads = ThreadPoolExecutor(_WAVES, thread_name_prefix="gristmill-wave")
+        try:
+            for wave in _waves(parts, 2 * self.slots if len(parts) > 1 else 1):
+                tasks = [Task.of(function, part, cloudpickle.dumps) for part in wave]
+                wait(list(waiting)[-1:], timeout=_APART)
+                waiting.append(threads.submit(self._wave, tasks, tag))
+                if len(waiting) >= _WAVES:
+                    yield from cast(Iterator[R], map(taken, waiting.popleft().result()))
+            while waiting:
+                yield from cast(Iterator[R], map(taken, waiting.popleft().result()))
+        finally:
+            self._end(threads, waiting, tag)
+
+    def _end(self, threads: ThreadPoolExecutor, waiting: deque[Future[list[bytes]]], tag: str) -> None:
+        """Leave no Spark job behind where somebody goes before its results have come."""
+        for future in waiting:
+            future.cancel()
+        if any(not future.done() for future in waiting):
+            with suppress(PySparkException, Py4JError):
+                self._tags.cancel(tag)
+        threads.shutdown(wait=False, cancel_futures=True)
+
+    def _wave(self, tasks: Sequence[Task], tag: str) -> list[bytes]:
+        """The answers of tasks, one a partition of a Spark job."""
+        with _spark_errors("jobs"):
+            self._tags.add(tag)
+            numbers = self._session.range(0, len(tasks), 1, len(tasks))
+            rows = numbers.mapInArrow(_answering(list(tasks)), _ROWS).collect()
+        answers = {row["number"]: bytes(row["answer"]) for row in rows}
+        return [answers[number] for number in range(len(tasks))]
+
+    def query(self, sql: str, tables: Mapping[str, Sequence[Path]], out: Path) -> list[Path]:
+        """The rows of `sql`: `out`, or `part_of(out, i)` for each of the files that Spark has written."""
+        if sum(file.stat().st_size for files in tables.values() for file in files) <= self._small:
+            return self._duck.query(sql, tables, out)
+        folder = temporary_path(out.absolute())
+        try:
+            with disk_errors(out), _spark_errors(f"the query for {out.name}"), self._views(tables) as names:
+                rows = self._session.sql(_with_tables(sql, names))
+                rows.write.option("compression", "zstd").parquet(f"file://{folder}")
+                return _published(folder, out)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    @contextmanager
+    def _views(self, tables: Mapping[str, Sequence[Path]]) -> Iterator[dict[str, str]]:
+        """Names for tables that nobody else in this session uses."""
+        names = {name: f"gristmill_{secrets.token_hex(8)}_{name}" for name in tables}
+        try:
+            for name, files in tables.items():
+                self._session.read.parquet(*map(_address, files)).createOrReplaceTempView(names[name])
+            yield names
+        finally:
+            for name in names.values():
+                self._session.catalog.dropTempView(name)
+
+    def close(self) -> None:
+        """Stop the session, if it is this engine's own."""
+        self._duck.close()
+        if self._owned:
+            self._session.stop()
+
+
+def spark_engine(means: Means) -> SparkEngine:
+    """An engine with a session of its own."""
+    engine = SparkEngine(make_session(means.master, means.remote, means.workers), memory=means.memory)
+    engine._owned = True
+    return engine
+
+
+class _Tags(NamedTuple):
+    """How jobs of this thread are marked, and how all that are marked so are ended."""
+
+    add: Callable[[str], object]
+    cancel: Callable[[str], object]
+
+
+def _tags(session: SparkSession) -> _Tags:
+    """A classic session's own tags do not reach what Python collects (pyspark 4.3); those of its context do."""
+    if "connect" in type(session).__module__:
+        return _Tags(session.addTag, session.interruptTag)
+    return _Tags(session.sparkContext.addJobTag, session.sparkContext.cancelJobsWithTag)
+
+
+def _ready(function: Callable[[], None]) -> None:
+    function()
+
+
+def _waves(parts: Sequence[P], first: int) -> Iterator[Sequence[P]]:
+    """Parts in waves, each twice as long as the one before."""
+    begin, size = 0, first
+    while begin < len(parts):
+        yield parts[begin : begin + size]
+        begin, size = begin + size, min(2 * size, max(_MOST_PARTS, first))
+
+
+def _answering(tasks: Sequence[Task]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """What runs on an executor, numbers of tasks in and their answers out.
+
+    It is pickled whole, so that an executor without this package can still say so.
+    """
+    pickled = [pickle.dumps(task) for task in tasks]
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                answer = pickle.loads(pickled[number]).answer()
+                yield pa.RecordBatch.from_arrays(
+                    [pa.array([number], pa.int64()), pa.array([answer], pa.binary())], names=["number", "answer"]
+                )
+
+    return run
+
+
+def _address(file: Path) -> str:
+    """A file as Spark is to read it, which takes every path for a pattern."""
+    return "file://" + re.sub(r"([\\{}\[\]*?,])", r"\\\1", str(file.absolute()))
+
+
+def _with_tables(sql: str, names: Mapping[str, str]) -> str:
+    """A query whose tables are views of other names."""
+    tables = ", ".join(f"{name} AS (SELECT * FROM {view})" for name, view in names.items())
+    rest = re.sub(r"^\s*WITH\s", ", ", sql, flags=re.IGNORECASE)
+    return f"WITH {tables}{rest}" if rest != sql else f"WITH {tables} {sql}"
+
+
+def _published(folder: Path, out: Path) -> list[Path]:
+    """The files that Spark wrote, in order, under the names of a query's rows; few, as many as a shuffle has parts."""
+    parts = sorted(folder.glob("part-*.parquet"))
+    found = [part_of(out, number) for number in range(len(parts))]
+    for part, path in zip(parts, found, strict=True):
+        with open(part, "rb") as file:
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    sync_directory(out.parent)
+    return found
+
+
+@contextmanager
+def _spark_errors(what: str) -> Iterator[None]:
+    """Whatever Spark says, as an error of ours."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        if lacking := _LACKING.search(str(error)):
+            raise EngineError(
+                f"The executors of Spark have no {lacking[1]}: install gristmill on every node, for the Python that "
+                "they run (PYSPARK_PYTHON), in the version of the driver; docs/spark.md says more."
+            ) from error
+        raise EngineError(f"Spark gave up {what}: {told(error)}") from error

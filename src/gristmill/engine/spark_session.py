@@ -1,0 +1,90 @@
+"""A Spark session for a run: of a master, of a server of Spark Connect, or of this machine.
+
+What would cost a minute of retries, or a page of Java's traceback, is looked at first: Java, and whether anybody
+answers.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import sys
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from gristmill.core.errors import ConfigError, EngineError
+from gristmill.core.extras import extra
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_NAME = "gristmill"
+# Seconds in which a server has to take a connection.
+_PATIENCE = 10
+_JAVA, _MOST_SAID = re.compile(r"[\w.]+(?:Exception|Error): "), 400
+_PORTS = {"spark": 7077, "sc": 15002}
+
+
+def make_session(master: str | None, remote: str | None, workers: int) -> SparkSession:
+    """A session of our own, to be stopped by whoever asked for it; without an address this machine with `workers`."""
+    with extra("spark", "The engine spark"):
+        from pyspark.sql import SparkSession
+    if remote:
+        _check_remote(remote)
+        return _started(SparkSession.builder.remote(remote), remote)
+    _check_java()
+    where = master or f"local[{workers},4]"  # four attempts: one that fails alone would end the run
+    _check_answers(where)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(where).appName(_NAME).config("spark.ui.showConsoleProgress", "false")
+    session = _started(builder, where)
+    session.sparkContext.setLogLevel("FATAL")  # what fails is told in a sentence of ours, and not by page after page
+    return session
+
+
+def _started(builder: SparkSession.Builder, where: str) -> SparkSession:
+    from pyspark.errors import PySparkException
+
+    try:
+        with extra("spark", "Spark Connect"):
+            return builder.getOrCreate()
+    except (PySparkException, OSError) as error:
+        raise EngineError(f"Spark at {where} did not give a session: {told(error)}") from error
+
+
+def _check_remote(remote: str) -> None:
+    if urlsplit(remote).scheme != "sc":
+        raise ConfigError(f"remote= is sc://HOST:PORT of a Spark Connect server, not {remote!r}.", arguments="remote")
+    _check_answers(remote)
+
+
+def _check_answers(address: str) -> None:
+    """Refuse an address at which nobody takes connections; YARN and Kubernetes are found by Spark itself."""
+    parts = urlsplit(address.split(",")[0])
+    if parts.scheme not in _PORTS:
+        return
+    try:
+        socket.create_connection((parts.hostname, parts.port or _PORTS[parts.scheme]), _PATIENCE).close()
+    except (OSError, ValueError) as error:
+        raise EngineError(f"Nobody answers at {address} ({error}): is Spark running there?") from error
+
+
+def _check_java() -> None:
+    """Spark needs a Java of 17 or later on this machine, unless it is reached by Spark Connect."""
+    home = os.environ.get("JAVA_HOME")
+    if not (shutil.which(os.path.join(home, "bin", "java")) if home else shutil.which("java")):
+        where = f"JAVA_HOME={home} has none" if home else "there is none on the PATH"
+        raise ConfigError(
+            f"Spark needs Java 17 or later, and {where}: apt-get install openjdk-17-jre-headless on Debian and Ubuntu, "
+            "or use a Spark Connect server by remote=.",
+            arguments="remote",
+        )
+
+
+def told(error: BaseException) -> str:
+    """What an error of Spark's says, in a line: what stands behind the last of Java's names for it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    line = next((line for line in lines if _JAVA.search(line)), lines[0] if lines else type(error).__name__)
+    return _JAVA.split(line)[-1][:_MOST_SAID]

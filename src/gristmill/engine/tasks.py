@@ -1,0 +1,68 @@
+"""What an executor of a cluster does with a part: call the function, and give its answer or its error as bytes.
+
+An error of ours comes back as it was raised, type and sentence; any other as an EngineError with what was raised and
+where. As values they survive, where a cluster would try the task again and print its own traceback around them.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import platform
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from gristmill.core.errors import EngineError, GristmillError
+from gristmill.core.version import version
+from gristmill.places.storage import VARIABLE
+
+
+@dataclass(frozen=True)
+class Task:
+    """A function and one of its parts, pickled, with what the driver knows: its version, how storage is reached, and
+    the folder that relative paths begin in.
+    """
+
+    call: bytes
+    version: str
+    storage: str | None
+    folder: str
+
+    @staticmethod
+    def of(function: Callable[..., object], part: object, dumps: Callable[[object], bytes]) -> Task:
+        """A task of this process."""
+        return Task(dumps((function, part)), version(), os.environ.get(VARIABLE), os.getcwd())
+
+    def answer(self) -> bytes:
+        """The pickled answer, or the error, as a pair of which one is None."""
+        try:
+            return pickle.dumps((self._called(), None))
+        except GristmillError as error:
+            return pickle.dumps((None, error))
+        except Exception as error:
+            at = traceback.extract_tb(error.__traceback__)[-1]
+            place = f"{platform.node()}, {Path(at.filename).name}, line {at.lineno}"
+            return pickle.dumps((None, EngineError(f"A worker failed: {type(error).__name__}: {error} ({place}).")))
+
+    def _called(self) -> object:
+        if self.version != version():
+            raise EngineError(
+                f"{platform.node()} has gristmill {version()}, the driver {self.version}: install the same everywhere."
+            )
+        if self.storage is not None:
+            os.environ[VARIABLE] = self.storage
+        with suppress(OSError):  # whoever gave whole paths does not need it
+            os.chdir(self.folder)
+        function, part = pickle.loads(self.call)  # which the driver has pickled, as Spark itself does with functions
+        return function(part)
+
+
+def taken(answer: bytes) -> object:
+    """What a task gave; its error is raised here."""
+    value, error = pickle.loads(answer)  # which an executor of this very run has pickled
+    if error is not None:
+        raise error
+    return value

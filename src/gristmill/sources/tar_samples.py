@@ -1,0 +1,126 @@
+"""Samples of a tar that are found many at once, by a compiled walk over the headers that are in memory."""
+
+from __future__ import annotations
+
+import codecs
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from gristmill.core.arrays import Bytes, Ints
+from gristmill.core.texts import Texts, from_strings
+from gristmill.sources import base
+from gristmill.sources.tar import BLOCK, TarReader
+
+# What a table tells of a sample: where it begins, its key, text and JSON (-1: none), and how many members are neither.
+AT, KEY, TEXT, JSON, IGNORED, COLUMNS = 0, 1, 3, 5, 7, 8
+_MARK = len(codecs.BOM_UTF8)
+
+
+class Sample(NamedTuple):
+    """The members of a key that may hold text, by what follows the first dot of their names.
+
+    None is one that is sparse or too long; `twice` names one that came again.
+    """
+
+    number: int
+    at: int
+    key: str
+    members: dict[str, bytes | None]
+    twice: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Neighbouring samples, the first with this number, each with a text, or JSON, or both: rows of a table.
+
+    The table counts bytes from the tar's byte `begin` on, where `data` begins.
+    """
+
+    number: int
+    begin: int
+    suffixes: Sequence[str]
+    data: Bytes
+    table: Ints
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def __iter__(self) -> Iterator[Sample]:
+        """One by one, as whoever reads a tar a member at a time finds them."""
+        view = self.data.data
+        for i, row in enumerate(self.table.tolist()):
+            places = {self.suffixes[0]: TEXT, self.suffixes[-1]: JSON}
+            members: dict[str, bytes | None] = {
+                name: bytes(view[row[p] : row[p + 1]]) for name, p in places.items() if row[p] >= 0
+            }
+            key = bytes(view[row[KEY] : row[KEY + 1]]).decode()
+            yield Sample(self.number + i, self.begin + row[AT], key, members, None)
+
+    @property
+    def starts(self) -> Ints:
+        """The byte of the tar at which each sample begins."""
+        return self.begin + self.table[:, AT]
+
+    @property
+    def ignored(self) -> int:
+        """How many members are neither text nor JSON."""
+        return int(self.table[:, IGNORED].sum())
+
+    def texts(self) -> pa.Array | None:
+        """The texts as a column, without byte order marks; None where a sample has JSON, or text that is no UTF-8."""
+        if (self.table[:, JSON] >= 0).any():
+            return None
+        begins, ends = self.table[:, TEXT], self.table[:, TEXT + 1]
+        if (self.data[begins] == codecs.BOM_UTF8[0]).any():
+            marked = np.logical_and.reduce([self.data[begins + i] == byte for i, byte in enumerate(codecs.BOM_UTF8)])
+            begins = begins + _MARK * (marked & (ends - begins >= _MARK))
+        found = self._gathered(begins, ends)
+        bounds, data = pa.py_buffer(found.offsets), pa.py_buffer(found.data)
+        column = pa.LargeStringArray.from_buffers(len(self), bounds, data)
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid:
+            return None
+        return column
+
+    def ids(self, prefix: str) -> pa.Array:
+        """Keys behind what all of them share; Arrow's own functions took as long as the texts did."""
+        keys = self._gathered(self.table[:, KEY], self.table[:, KEY + 1])
+        before = np.frombuffer(prefix.encode(), np.uint8)
+        both = Texts(np.concatenate([before, keys.data]), np.append(0, len(before) + keys.offsets))
+        rows = np.zeros(2 * len(self), np.int64)
+        rows[1::2] = np.arange(1, 1 + len(self))
+        joined = both.gather(rows)
+        bounds = pa.py_buffer(joined.offsets[::2].astype(np.int32))
+        return pa.StringArray.from_buffers(len(self), bounds, pa.py_buffer(joined.data))
+
+    def _gathered(self, begins: Ints, ends: Ints) -> Texts:
+        """A copy of these stretches of the tar."""
+        return Texts(self.data, np.column_stack([begins, ends]).ravel()).gather(np.arange(0, 2 * len(self), 2))
+
+
+@functools.lru_cache(maxsize=16)
+def _spelt(suffixes: tuple[str, ...]) -> Texts:
+    return from_strings([base.portable(suffix) for suffix in suffixes])
+
+
+def run_ahead(tar: TarReader, number: int, suffixes: tuple[str, ...], stop: int) -> Run:
+    """The plain samples from where a tar is read on, as far as its bytes are held and before byte `stop`.
+
+    The last of `suffixes` is that of JSON, the others are those of texts; without any, all samples are wanted. The tar
+    is read on from the first sample that is not in the run.
+    """
+    from gristmill.sources.tar_kernels import walk  # which imports Numba
+
+    data = np.frombuffer(tar.ahead(), np.uint8)
+    names, table, begin = _spelt(suffixes), np.empty((len(data) // BLOCK + 2, COLUMNS), np.int64), tar.at
+    count = walk(data, names.data, names.offsets, table) if len(data) <= base.MAX_DOCUMENT_BYTES else 0
+    count = int(np.searchsorted(table[:count, AT], stop - begin))
+    if count:
+        tar.go_to(begin + int(table[count, AT]))
+    return Run(number, begin, suffixes, data, table[:count])

@@ -1,0 +1,57 @@
+"""Sessions of Spark: what would take a minute to fail is refused at once, in a sentence."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from gristmill.core.errors import ConfigError, EngineError
+from gristmill.engine.spark_session import make_session, told
+from gristmill.run import RunOptions
+
+
+@pytest.fixture
+def nobody() -> int:
+    """A port at which nobody listens."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        return int(held.getsockname()[1])
+
+
+def test_an_address_at_which_nobody_answers_is_refused(nobody: int) -> None:
+    with pytest.raises(EngineError, match=rf"Nobody answers at spark://127.0.0.1:{nobody} .*: is Spark running there"):
+        make_session(f"spark://127.0.0.1:{nobody}", None, 2)
+    with pytest.raises(EngineError, match=rf"Nobody answers at sc://127.0.0.1:{nobody}"):
+        make_session(None, f"sc://127.0.0.1:{nobody}", 2)
+
+
+def test_a_remote_is_an_address_of_spark_connect() -> None:
+    with pytest.raises(ConfigError, match=r"remote= is sc://HOST:PORT of a Spark Connect server, not 'spark://a:1'"):
+        make_session(None, "spark://a:1", 2)
+
+
+def test_a_machine_without_java_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ConfigError, match=r"Spark needs Java 17 or later, and there is none on the PATH: apt-get"):
+        make_session(None, None, 2)
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    with pytest.raises(ConfigError, match=r"JAVA_HOME=/nowhere has none"):
+        make_session(None, None, 2)
+
+
+def test_a_run_has_one_address_and_only_with_spark() -> None:
+    with pytest.raises(ConfigError, match=r'master= is for engine="spark"'):
+        RunOptions(master="spark://a:1")
+    with pytest.raises(ConfigError, match=r"Give master= or remote= \(Spark Connect\), not both"):
+        RunOptions(engine="spark", master="spark://a:1", remote="sc://a")
+
+
+def test_what_spark_says_is_cut_down_to_what_it_says() -> None:
+    long = (
+        "An error occurred while calling o4.x.\n: org.apache.spark.SparkException: Job 3 failed.\n\tat a.b.c(D.scala:1)"
+    )
+    assert told(RuntimeError(long)) == "Job 3 failed."
+    assert told(RuntimeError("one line\nanother")) == "one line"
+    assert told(RuntimeError()) == "RuntimeError"

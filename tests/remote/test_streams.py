@@ -1,0 +1,205 @@
+"""Streams from a bucket: the batches of the same files on disk, resumed, killed, under faults, and what they fetch."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import webdataset
+
+import gristmill as gm
+from gristmill.places.door import place_at
+from gristmill.places.retrying import Patience
+from gristmill.places.storage import VARIABLE
+from gristmill.places.traffic import traffic
+
+KINDS = ("jsonl", "tar", "tar.gz")
+FAULTS = ("500", "503", "cut", "lost", "half", "shorter", "longer", "elsewhere")
+
+
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same 600 documents in three formats, 1.3 MB each, a folder a format."""
+    root, rng = tmp_path_factory.mktemp("raw"), np.random.default_rng(0)
+    for kind in KINDS:
+        (root / kind).mkdir()
+    for i in range(3):
+        texts = [f"<{i}-{j}> " + "word " * length for j, length in enumerate(rng.integers(50, 800, 200).tolist())]
+        rows = [{"id": f"{i}-{j}", "text": text} for j, text in enumerate(texts)]
+        (root / "jsonl" / f"{i}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        for kind in KINDS[1:]:
+            with tarfile.open(root / kind / f"{i}.{kind}", "w:gz" if kind.endswith("gz") else "w") as tar:
+                for j, text in enumerate(texts):
+                    member = tarfile.TarInfo(f"{j:04d}.txt")
+                    member.size = len(text)
+                    tar.addfile(member, io.BytesIO(text.encode()))
+    return root
+
+
+@pytest.fixture(scope="module")
+def there(raw: Path, upload: Callable[[Path, str], str]) -> str:
+    return upload(raw, "streams")
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits before a request is made again."""
+    monkeypatch.setattr(Patience, "wait", lambda self, tried: 0.0)
+
+
+def stream(root: Path | str, kind: str, lanes: int = 6, fim: bool = False) -> Any:
+    made = gm.stream(f"{root}/{kind}/{{0..2}}.{kind}").tokenize("byte").pack(512)
+    made = made.augment(gm.FIM(rate=0.5, prefix=253, middle=254, suffix=255)) if fim else made
+    return made.batch(lanes, seed=1)
+
+
+def served(loader: Any, count: int) -> list[Any]:
+    found = iter(loader)
+    batches = [{key: array.copy() for key, array in next(found).items()} for _ in range(count)]
+    loader.close(wait=True)
+    return batches
+
+
+def assert_equal(one: list[Any], other: list[Any]) -> None:
+    assert len(one) == len(other)
+    assert all(np.array_equal(a[key], b[key]) for a, b in zip(one, other, strict=True) for key in a)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_batches_are_those_of_the_files_on_disk_and_states_go_from_one_to_the_other(
+    raw: Path, there: str, proxy: Any, kind: str
+) -> None:
+    here, remote = stream(raw, kind), stream(there, kind)
+    assert here.fingerprint == remote.fingerprint
+    expected = served(here.loader(), 60)
+    for world in (1, 2, 3):
+        loaders = [remote.loader(rank, world) for rank in range(world)]
+        found = [served(each, 20) for each in loaders]
+        for rank in range(world):
+            assert_equal(
+                found[rank], [{key: array[rank::world] for key, array in batch.items()} for batch in expected[:20]]
+            )
+        state = gm.merge_states([each.state_dict() for each in loaders])
+        for again in (here.loader(), remote.loader(threads=0)):
+            again.load_state_dict(state)
+            assert_equal(served(again, 40), expected[20:])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_faults_that_pass_change_no_batch(raw: Path, there: str, proxy: Any, at_once: None, kind: str) -> None:
+    expected = served(stream(raw, kind, fim=True).loader(), 60)
+    rng = random.Random(5)
+    drawn = [rng.choice(FAULTS) if rng.random() < 0.2 else None for _ in range(2000)]
+    proxy.begin(lambda number, method: drawn[number % 2000])
+    loader = stream(there, kind, fim=True).loader()
+    found = served(loader, 30)
+    again = stream(there, kind, fim=True).loader()
+    again.load_state_dict(loader.state_dict())
+    found += served(again, 30)
+    assert_equal(found, expected)
+    assert proxy.injected.total() > 5
+
+
+def test_a_server_that_is_gone_is_a_clear_error_and_the_loader_goes_on_when_it_is_back(
+    raw: Path, there: str, proxy: Any, at_once: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = served(stream(raw, "tar").loader(threads=0), 40)
+    loader = stream(there, "tar").loader(threads=0)
+    found, batches = [], iter(loader)
+    found += [{key: array.copy() for key, array in next(batches).items()} for _ in range(10)]
+    state = loader.state_dict()
+    monkeypatch.setenv(VARIABLE, '{"s3://corpus": {"tries": 4}}')  # by default it is asked for two minutes
+    proxy.begin(lambda number, method: "500")
+    broken = stream(there, "tar")
+    with pytest.raises(gm.GristmillError, match="s3://corpus/streams/tar"):
+        served(broken.loader(threads=0), 1)
+    proxy.begin()
+    loader.load_state_dict(state)
+    found += served(loader, 30)
+    assert_equal(found, expected)
+
+
+def test_objects_that_are_no_tars_or_break_off_are_named(
+    raw: Path, tmp_path: Path, proxy: Any, upload: Callable[[Path, str], str]
+) -> None:
+    (tmp_path / "0.tar").write_bytes((raw / "tar" / "0.tar").read_bytes()[:200_000])
+    (tmp_path / "1.tar").write_bytes((raw / "tar" / "1.tar").read_bytes())
+    where = upload(tmp_path, "streams/broken")
+    made = gm.stream(f"{where}/*.tar").tokenize("byte").pack(512).batch(2, epochs=1)
+    with pytest.raises(gm.SourceError, match=r"s3://corpus/streams/broken/0.tar is damaged, cut off or no tar"):
+        list(made)
+    loader = gm.stream(f"{where}/*.tar", on_error="skip").tokenize("byte").pack(512).batch(2, epochs=1).loader()
+    list(loader)
+    assert loader.stats()["unreadable"] == 1 and loader.stats()["after"]["read"][0] > 200
+
+
+@pytest.mark.parametrize("kind", KINDS[:2])
+def test_an_epoch_fetches_little_more_than_the_files(there: str, raw: Path, proxy: Any, kind: str) -> None:
+    total = sum(path.stat().st_size for path in (raw / kind).iterdir())
+    made = gm.stream(f"{there}/{kind}").tokenize("byte").pack(512).batch(2, seed=1, epochs=1)
+    list(made)  # tars that are cut are looked through once
+    before = traffic.fetched_bytes
+    list(made)
+    assert (traffic.fetched_bytes - before) < 1.6 * total
+
+
+CODE = """
+import json, os, sys, gristmill as gm
+address, kept = sys.argv[1:]
+loader = gm.stream(f"{address}/tar/*.tar").tokenize("byte").pack(512).batch(6, seed=1).loader()
+if os.path.exists(kept):
+    loader.load_state_dict(json.load(open(kept)))
+for batch in loader:
+    print(loader.step - 1, batch["input_ids"].sum(), flush=True)
+    with open(kept + ".new", "w") as file:
+        json.dump(loader.state_dict(), file)
+    os.replace(kept + ".new", kept)
+"""
+
+
+def test_a_process_that_is_killed_again_and_again_serves_the_same_batches(
+    there: str, proxy: Any, tmp_path: Path
+) -> None:
+    expected = [int(batch["input_ids"].sum()) for batch in served(stream(there, "tar").loader(), 40)]
+    steps: dict[int, int] = {}
+    while len(steps) < 40:
+        process = subprocess.Popen(
+            [sys.executable, "-c", CODE, there, str(tmp_path / "kept")], stdout=subprocess.PIPE, text=True
+        )
+        for number, line in enumerate(_lines(process)):
+            step, total = map(int, line.split())
+            assert steps.setdefault(step, total) == total
+            if number == 14:
+                os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    assert [steps[i] for i in range(40)] == expected
+
+
+def _lines(process: subprocess.Popen[str]) -> Iterator[str]:
+    assert process.stdout
+    yield from process.stdout
+
+
+def test_tars_are_written_to_a_bucket(proxy: Any, tmp_path: Path) -> None:
+    with gm.ShardWriter("s3://corpus/streams/written/a-%03d.tar", maxcount=40) as shards:
+        for i in range(100):
+            shards.write({"__key__": f"{i:04d}", "txt": f"text {i}", "json": {"id": str(i)}})
+    for i in range(3):
+        (tmp_path / f"{i}.tar").write_bytes(place_at(f"s3://corpus/streams/written/a-{i:03d}.tar").read())
+    paths = [str(path) for path in sorted(tmp_path.iterdir())]
+    assert [sample["__key__"] for sample in webdataset.WebDataset(paths, shardshuffle=False)] == [
+        f"{i:04d}" for i in range(100)
+    ]
+    made = gm.stream("s3://corpus/streams/written/a-{000..002}.tar").tokenize("byte").pad(16).batch(4, epochs=1)
+    assert sum(int((batch["input_ids"][:, 0] == ord("t")).sum()) for batch in made) == 100

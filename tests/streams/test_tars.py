@@ -1,0 +1,115 @@
+"""Streams of WebDataset tars: the samples of the webdataset package, once an epoch, and resume by a seek."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import webdataset
+
+import gristmill as gm
+from gristmill.sources import webdataset as source
+
+from .conftest import Files, assert_equal, copied, joined, served_texts, taken, tars_of
+
+CUTS = ("chunk", "pack", "pad")
+
+
+def of_bytes(paths: str, cut: str = "chunk", seq_len: int = 32) -> Any:
+    return getattr(gm.stream(paths, text="txt").tokenize("byte"), cut)(seq_len)
+
+
+@pytest.mark.parametrize(("count", "rows", "lanes"), [(1, 60, 1), (1, 60, 7), (3, 60, 4), (5, 3, 2), (2, 1, 16)])
+def test_an_epoch_has_every_sample_that_the_webdataset_package_reads_once(
+    files: Files, count: int, rows: int, lanes: int
+) -> None:
+    folder = tars_of(files(count, rows, longest=9))
+    stream = of_bytes(f"{folder}/{{0..{count - 1}}}.tar").batch(lanes, seed=5, epochs=2)
+    texts = served_texts(copied(iter(stream.loader(keys="attention_mask"))), lanes)
+    urls = [str(path) for path in sorted(folder.iterdir())]
+    theirs = [sample["txt"].decode() for sample in webdataset.WebDataset(urls, shardshuffle=False)]
+    assert len(theirs) == count * rows and Counter(texts) == Counter(theirs * 2)
+
+
+def test_a_list_of_brace_patterns_is_read(files: Files) -> None:
+    folder = tars_of(files(count=3, rows=4))
+    stream = of_bytes(f"{folder}/{{0..1}}.tar::{folder}/2.tar")
+    assert len(stream.batch(2).units[0].files) == 3
+
+
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("hold", [1, 3])
+def test_tars_go_on_from_every_step_on_any_number_of_ranks_by_a_seek(
+    files: Files, monkeypatch: pytest.MonkeyPatch, cut: str, hold: int
+) -> None:
+    monkeypatch.setattr("gristmill.streams.units.block_bytes", lambda lanes: 600)  # many blocks a unit
+    folder = tars_of(files(count=2, rows=40, longest=20))
+    stream, steps = of_bytes(f"{folder}/*.tar", cut).batch(4, seed=3, hold=hold), 24
+    loader = stream.loader(threads=0)
+    whole, states = [], [loader.state_dict()]
+    for batch in itertools.islice(loader, steps):
+        whole += copied(iter([batch]))
+        states.append(loader.state_dict())
+    for step, state in enumerate(states[:-3]):
+        world = (1, 2, 4)[step % 3]
+        loaders = [stream.loader(rank, world, threads=step % 2) for rank in range(world)]
+        for each in loaders:
+            each.load_state_dict(json.loads(json.dumps(state)))
+        parts = [taken(each, 3) for each in loaders]
+        assert_equal([joined(batches) for batches in zip(*parts, strict=True)], whole[step : step + 3])
+        assert gm.merge_states([each.state_dict() for each in loaders]) == states[step + 3]
+        assert all(each.stats()["read_again"] == 0 for each in loaders)
+        for each in loaders:
+            each.close(wait=True)
+
+
+def test_a_resume_reads_no_sample_before_its_place(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gristmill.streams.units.block_bytes", lambda lanes: 600)
+    monkeypatch.setattr("gristmill.sources.tar._BUFFER_BYTES", 1 << 16)  # else one read holds all of this small tar
+    folder = tars_of(files(count=1, rows=400))
+    stream = of_bytes(f"{folder}/0.tar").batch(1, seed=3)
+    loader = stream.loader(threads=0)
+    taken(loader, 800)
+    read: list[int] = []
+    made = source.document_batch
+
+    def noted(file: Any, rows: Any, *columns: Any) -> Any:
+        read.extend(rows)
+        return made(file, rows, *columns)
+
+    monkeypatch.setattr(source, "document_batch", noted)
+    again = stream.loader(threads=0)
+    again.load_state_dict(loader.state_dict())
+    assert_equal(taken(again, 1), taken(loader, 1))
+    assert min(read) > 0 and len(read) < 200
+
+
+@pytest.mark.parametrize("packing", ["gz", "xz"])
+def test_packed_tars_cannot_be_sought_in_and_what_is_read_again_is_counted(
+    files: Files, monkeypatch: pytest.MonkeyPatch, packing: str
+) -> None:
+    monkeypatch.setattr("gristmill.streams.units.block_bytes", lambda lanes: 600)
+    folder = tars_of(files(count=1, rows=100), packing)
+    stream = of_bytes(str(folder)).batch(1, seed=3)
+    loader = stream.loader(threads=0)
+    first = taken(loader, 150)
+    assert loader.stats()["read_again"] == 0
+    again = stream.loader(threads=0)
+    again.load_state_dict(loader.state_dict())
+    assert_equal(taken(again, 20), taken(loader, 20))
+    assert 20 < again.stats()["read_again"] < 100 and len(first) == 150
+
+
+def test_samples_that_cannot_be_read_are_named_or_counted(tmp_path: Path, files: Files) -> None:
+    folder = tars_of(files(count=1, rows=20))
+    (folder / "0.tar").write_bytes((folder / "0.tar").read_bytes()[:10_000])
+    with pytest.raises(gm.SourceError, match=r"0.tar is damaged, cut off or no tar after"):
+        list(of_bytes(str(folder)).batch(2, epochs=1))
+    loader = gm.stream(str(folder), on_error="skip").tokenize("byte").pad(512).batch(2, epochs=1).loader()
+    list(loader)
+    figures = loader.stats()
+    assert figures["unreadable"] == 1 and 0 < figures["after"]["read"][0] < 20  # type: ignore[index]
