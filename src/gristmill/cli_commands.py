@@ -148,6 +148,7 @@ def _inspect(commands: Commands) -> None:
     add(parser, "path", "PATH", "A store's folder or one of its splits, a token file or several ('t-{00..15}.bin'), or "
         "the JSON of a plan or a checkpoint.")  # fmt: skip
     add(parser, "--doc", "ID", "Show a document: where a store has it, or when a plan serves it.")
+    add_flag(parser, "--paths", "Print the token files of a store or a split, one a line, for a training config.")
     add_number(parser, "--step", Count, "Show which documents are in this step of a plan.")
     add_number(parser, "--until", Positive, "Look this far into a plan; by default to its end.")
     add(parser, "--plan", "FILE", "Check that a checkpoint belongs to this plan.")

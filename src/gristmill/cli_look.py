@@ -19,7 +19,7 @@ from gristmill.places.door import address_of, place_at
 from gristmill.show.dropped import show_documents, show_dropped, show_why_dropped
 from gristmill.show.plan import show_places, show_plan, show_state
 from gristmill.show.simulation import show_simulation
-from gristmill.show.store import show_findings, show_store
+from gristmill.show.store import show_findings, show_store, show_token_files
 from gristmill.show.terminal import facts
 from gristmill.simulate.options import SimulateOptions
 from gristmill.store.manifest import MANIFEST, SPLITS
@@ -27,7 +27,7 @@ from gristmill.store.opening import is_directory, is_sharded_bin, named_paths, o
 from gristmill.store.reader import Store
 from gristmill.store.verify import verify
 
-_ABOUT = {"step": "a plan", "until": "a plan", "plan": "a checkpoint", "doc": "a store or a plan",
+_ABOUT = {"step": "a plan", "until": "a plan", "plan": "a checkpoint", "doc": "a store or a plan", "paths": "a store",
           "dtype": "a token file", "eos": "a token file"}  # fmt: skip
 
 
@@ -44,12 +44,15 @@ def run_inspect(chosen: argparse.Namespace) -> None:
 
 def _inspect_store(path: Address, chosen: argparse.Namespace) -> None:
     own = is_directory(path) and not is_sharded_bin(path)
-    _refuse_options(chosen, "a store" if own else "no plan", ("doc",) if own else ("doc", "dtype", "eos"))
+    _refuse_options(chosen, "a store" if own else "no plan", ("doc", "paths") if own else ("doc", "dtype", "eos"))
     if chosen.doc is not None:
         _inspect_document(path, chosen)
     elif own:
         store = store_figures(path)
-        answer(chosen, store.to_dict(), lambda: show_store(store))
+        if chosen.paths:
+            answer(chosen, store.token_files, lambda: show_token_files(store))
+        else:
+            answer(chosen, store.to_dict(), lambda: show_store(store))
     else:
         _inspect_tokens(path, chosen)
 
@@ -62,7 +65,7 @@ def _inspect_tokens(path: PathLike, chosen: argparse.Namespace) -> None:
 def _refuse_options(chosen: argparse.Namespace, shown: str, allowed: Sequence[str]) -> None:
     """An option of `inspect` that says nothing about what is shown ("a plan") is refused, not ignored."""
     for name, about in _ABOUT.items():
-        if name not in allowed and getattr(chosen, name) is not None:
+        if name not in allowed and getattr(chosen, name) not in (None, False):
             raise ConfigError(f"--{name} asks about {about}, and {chosen.path} is {shown}.")
 
 

@@ -154,7 +154,7 @@ def _prepare(recipe: Recipe, overwrite: bool, progress: Progress, options: RunOp
             _write_inputs(root, files, engine)
             place_at(root / TOKENIZER).write(tokenizer.to_json())
             manifest = _manifest(pipeline, splits, tokenizer)
-            _write_run_json(root, began, options)
+            _write_run_json(root, began, options, splits)
             making.finish(manifest)
     return manifest
 
@@ -288,8 +288,8 @@ def _write_inputs(root: Address, files: list[InputFile], engine: Engine) -> None
         pq.write_table(table, file)
 
 
-def _write_run_json(root: Address, began: float, options: RunOptions) -> None:
-    """What is not part of the content: times, the host, workers."""
+def _write_run_json(root: Address, began: float, options: RunOptions, splits: Splits) -> None:
+    """What is not part of the content: times, the host, workers, and the whole paths of the token files."""
     facts = {
         "began": began,
         "seconds": time.time() - began,
@@ -297,5 +297,7 @@ def _write_run_json(root: Address, began: float, options: RunOptions) -> None:
         "python": platform.python_version(),
         "workers": options.workers,
         "memory": options.memory,
-    }
+        "token_files": {name: [place_at(root / entry.path).real() for entry in entries]
+                        for name, entries in splits.items()},
+    }  # fmt: skip
     place_at(root / "run.json").write(sealed(facts))

@@ -28,6 +28,14 @@ def test_a_store_as_json(gristmill: Command, store: Path) -> None:
     assert sum(split["documents"] for split in ran.json["splits"].values()) == 200 and not ran.said
 
 
+def test_the_paths_of_a_split_are_files_that_open(call: Command, store: Path) -> None:
+    paths = call("inspect", store / "train", "--paths").out.splitlines()
+    assert paths == call("inspect", store, "--paths", "--json").json["train"]
+    assert gm.open(paths, dtype="uint16").num_tokens == gm.open(store).num_tokens
+    values = json.loads((store / "run.json").read_text())
+    assert values["token_files"]["train"] == [os.path.realpath(path) for path in paths]
+
+
 @pytest.mark.parametrize("split", ["train", "val"])
 def test_a_document_is_found_in_either_split(call: Command, store: Path, split: str) -> None:
     document = gm.open(store / split).document(3)

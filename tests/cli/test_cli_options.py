@@ -14,7 +14,7 @@ FROZEN = {
     "init": "FILE --json --overwrite --storage",
     "stream": "RECIPE --batch-size --cut --examples --json --seed --seq-len --steps --storage",
     "train-tokenizer": "INPUT --json --limit --out --overwrite --storage --text-field --vocab-size",
-    "inspect": "PATH --doc --dtype --eos --json --plan --step --storage --until",
+    "inspect": "PATH --doc --dtype --eos --json --paths --plan --step --storage --until",
     "dropped": "DIR --examples --json --reason --rule --source --storage",
     "verify": "DIR --json --storage",
     "index": "PATH --dtype --eos --force --index-dir --json --seq-len --storage",

@@ -21,6 +21,7 @@ COMMANDS: dict[str, list[tuple[str, set[str]]]] = {
     "init": [("{new}", {"path"})],
     "train-tokenizer": [("{raw} --out {new} --vocab-size 300", {"path", "vocab_size", "documents", "seconds"})],
     "inspect": [("{store}", {"path", "splits", "funnel"}), ("{store}/val", {"path", "splits", "funnel"}),
+                ("{store} --paths", {"train", "val"}),
                 ("{store} --doc d7", {"number", "text"}), ("{plan}", {"fingerprint", "phases", "forecast"}),
                 ("{plan} --step 3", {"row", "doc_id"}), ("{plan} --doc {seen}", {"step", "row"}),
                 ("{checkpoint} --plan {plan}", {"step", "digest"}), ("{bare} --dtype uint16", {"tokens", "dtype"})],

@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 
 from gristmill.figures.store import SplitFigures, StoreFigures
-from gristmill.show.store import show_findings, show_made, show_store
-from gristmill.store.manifest import FunnelRow, Manifest
+from gristmill.show.store import show_findings, show_made, show_store, show_token_files
+from gristmill.store.manifest import FunnelRow, Manifest, ShardEntry
 from gristmill.store.verify import Findings
+
+
+def _shard(path: str) -> ShardEntry:
+    return ShardEntry(path, 1234, 4, "", "", "")
 
 
 def figures(path: str, *splits: str) -> StoreFigures:
@@ -17,7 +21,8 @@ def figures(path: str, *splits: str) -> StoreFigures:
         {"stage": "train", "source": "web", "documents": 4, "tokens": 1234},
     ]  # type: ignore[typeddict-item]
     rows = funnel if len(splits) > 1 else funnel[-1:]
-    manifest = Manifest("uint16", 256, 257, {"name": "byte"}, {}, funnel=rows)
+    shards = {"train": [_shard(f"train/shard-{i:05d}.bin") for i in range(3)], "val": [_shard("val/shard-00000.bin")]}
+    manifest = Manifest("uint16", 256, 257, {"name": "byte"}, shards, funnel=rows)
     return StoreFigures(path, {name: SplitFigures(1, 4, 1234, "f00d") for name in splits}, manifest)
 
 
@@ -37,10 +42,20 @@ def test_a_new_store_says_how_to_look_at_what_was_dropped_and_how_to_open_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     show_made(figures("my corpus", "train", "val"), "in 1.0 s")
-    *_, wrote, dropped, opened = capsys.readouterr().out.splitlines()
+    *_, wrote, dropped, train, val, opened = capsys.readouterr().out.splitlines()
     assert wrote == "Wrote 2,468 tokens in 1.0 s."
     assert dropped == "Look at what was dropped: gristmill dropped 'my corpus'"
+    assert train == "Token files of train, for a training config: my corpus/train/shard-{00000..00002}.bin"
+    assert val == "Token files of val, for a training config: my corpus/val/shard-00000.bin"
     assert opened == 'Open it in Python: gristmill.open("my corpus/train")'
+
+
+def test_token_files_are_one_a_line_and_those_of_a_split_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    show_token_files(figures("corpus", "train", "val"))
+    files = [f"corpus/train/shard-{i:05d}.bin" for i in range(3)]
+    assert capsys.readouterr().out.splitlines() == [*files, "corpus/val/shard-00000.bin"]
+    show_token_files(figures("corpus/train", "train"))
+    assert capsys.readouterr().out.splitlines() == files
 
 
 def test_a_check_names_what_no_sum_covers_and_counts_faults(capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,7 +65,7 @@ def test_the_driver_reads_nothing_that_grows_with_the_corpus(
     store = run("store", engine=engine)
     engine.close()
     assert {name.split("/")[1] if name.startswith(".work") else name for name in opened} == {
-        "id", "crowded", "counts", "tokenizer.json", "inputs.parquet", "funnel.json",
+        "id", "crowded", "largest", "counts", "tokenizer.json", "inputs.parquet", "funnel.json",
     }  # fmt: skip
     assert read(store) == whole
 

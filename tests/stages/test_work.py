@@ -12,8 +12,9 @@ import pytest
 
 from gristmill.core.progress import Quiet
 from gristmill.engine.inline import InlineEngine
+from gristmill.places.door import place_at
 from gristmill.stages.relation import Relation
-from gristmill.stages.work import Facts, Query, UnitJob, Workshop, finished, forget, relation_of
+from gristmill.stages.work import Facts, Query, UnitJob, Workshop, finished, forget, perform, relation_of
 
 NUMBERS = "SELECT n FROM numbers WHERE n < 3 ORDER BY n"
 
@@ -84,8 +85,7 @@ class Writing(UnitJob):
     depends: Any = None
 
     def __call__(self) -> Facts:
-        self.outputs[0].parent.mkdir(parents=True, exist_ok=True)
-        self.outputs[0].write_text(str(self.number))
+        place_at(self.outputs[0]).write(str(self.number))
         return {"rows": self.number}
 
 
@@ -104,3 +104,13 @@ def test_a_marker_that_is_damaged_vouches_for_nothing(work: Workshop) -> None:
     work.complete([job], "writing")
     job.marker.write_text('{"fingerprint": ')
     assert finished(job) is None
+
+
+def test_an_attempt_whose_run_has_ended_brings_nothing_back(work: Workshop) -> None:
+    job = Writing(number=7, folder=work.folder / "written")
+    work.complete([job], "writing")
+    forget([job])
+    job.folder.rmdir()
+    with pytest.raises(FileNotFoundError):
+        perform(job)
+    assert not job.folder.exists()

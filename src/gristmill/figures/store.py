@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gristmill.figures.funnel import UNREADABLE, FunnelFigures, sum_up
 from gristmill.places.address import Address
-from gristmill.places.door import place_at
+from gristmill.places.door import address_of, place_at
 from gristmill.store.manifest import MANIFEST, SPLITS, Manifest, load_manifest
 from gristmill.store.opening import open_store
 from gristmill.store.reader import Store
@@ -44,6 +44,12 @@ class StoreFigures:
     def tokens(self) -> int:
         """Those of all splits."""
         return sum(split.tokens for split in self.splits.values())
+
+    @property
+    def token_files(self) -> dict[str, list[str]]:
+        """The token files of each split in order, as a training config takes them."""
+        root = address_of(self.path).parent if self.of_one_split else address_of(self.path)
+        return {split: [str(root / entry.path) for entry in self.manifest.splits[split]] for split in self.splits}
 
     @property
     def has_dropped(self) -> bool:

@@ -11,6 +11,7 @@ import re
 import secrets
 import stat
 from collections.abc import Iterable, Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 # In the folder of a store while it is made: all work where no other folder is given, and always the markers of what is
 # written to the store itself, which must not outlive the files that they vouch for.
 WORK = ".work"
+# Whether a file may bring the folder that it is to lie in.
+_MAKES_FOLDERS: ContextVar[bool] = ContextVar("makes folders", default=True)
 # What a file system says where nothing is, and where nothing can be.
 _NOTHING = {errno.ENOENT, errno.ENOTDIR, errno.EBADF, errno.ELOOP, errno.ENAMETOOLONG}
 # What a file system says where a hard link cannot be: another device, none known here, another's file, too many.
@@ -227,7 +230,8 @@ class LocalAttempt:
     def __init__(self, path: Path, buffering: int) -> None:
         self._path, self._temporary = path, temporary_path(path)
         with disk_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            if _MAKES_FOLDERS.get():
+                path.parent.mkdir(parents=True, exist_ok=True)
             self.file: IO[bytes] = open(self._temporary, "xb", buffering=buffering)  # noqa: SIM115 - kept or abandoned
         with contextlib.suppress(OSError):
             fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -244,6 +248,16 @@ class LocalAttempt:
         with contextlib.suppress(OSError):  # closing writes what a full disk did not take: the first error counts
             self.file.close()
         self._temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def standing_folders() -> Iterator[None]:
+    """Write into folders that are there, and nowhere else: what somebody has removed does not come back."""
+    token = _MAKES_FOLDERS.set(False)
+    try:
+        yield
+    finally:
+        _MAKES_FOLDERS.reset(token)
 
 
 def temporary_path(path: Path) -> Path:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+from collections.abc import Sequence
 
 from gristmill.figures.store import StoreFigures
 from gristmill.places.door import address_of
 from gristmill.show.funnel import show_funnel, show_split
 from gristmill.show.terminal import line, table
 from gristmill.store.verify import Findings
+
+_NUMBERED = re.compile(r"(.*/shard-)(\d+)(\..+)")
 
 
 def show_store(store: StoreFigures) -> None:
@@ -30,7 +34,25 @@ def show_made(store: StoreFigures, took: str) -> None:
     line(f"\nWrote {store.tokens:,} tokens {took}.")
     if store.has_dropped:
         line(f"Look at what was dropped: gristmill dropped {shlex.quote(store.path)}")
+    for split, files in store.token_files.items():
+        if files:
+            line(f"Token files of {split}, for a training config: {_in_braces(files)}")
     line(f'Open it in Python: gristmill.open("{address_of(store.path) / "train"}")')
+
+
+def _in_braces(files: Sequence[str]) -> str:
+    """Numbered files as one pattern, which shells and Gristmill itself take: train/shard-{00000..00019}.bin."""
+    first, last = ((_NUMBERED.fullmatch(file), file) for file in (files[0], files[-1]))
+    if len(files) == 1 or not (first[0] and last[0]):
+        return ", ".join(dict.fromkeys((first[1], last[1])))
+    return f"{first[0][1]}{{{first[0][2]}..{last[0][2]}}}{first[0][3]}"
+
+
+def show_token_files(store: StoreFigures) -> None:
+    """The token files, one a line, and nothing else: for `$(...)`."""
+    for files in store.token_files.values():
+        for file in files:
+            line(file)
 
 
 def show_findings(path: str, found: Findings, took: str) -> None:

@@ -21,6 +21,7 @@ from gristmill.curate.decontaminate import (
     index_files,
     texts_of,
 )
+from gristmill.places.door import place_at
 from gristmill.recipe import Recipe
 from gristmill.sources.base import InputFile, expand
 from gristmill.sources.json_rows import parse_json
@@ -57,6 +58,7 @@ class Evaluations:
     def rule(self, work: Path, progress: Progress) -> Decontaminate:
         """The rule over their index, which is built in `work` unless it is there."""
         job = _IndexJob(evaluations=self, folder=work / f"evaluations-{fingerprint(self.content)}")
+        place_at(job.folder).make_folder()
         too_short = perform(job).facts["too_short"]
         if too_short:
             shown = ", ".join(too_short[:_SHOWN])

@@ -26,8 +26,8 @@ from gristmill.store.folder import Making, StoreFolder
 SPILL = "spill"
 STEPS = (
     "curate", "id", "exact", "lines", "repeated", "trim", "sign", "members", "crowded", "pairs", "candidates",
-    "wanted", "sets", "edges", "resolved", "near", "kept", "index", "tokens", "layout", "counts", "split", "plan",
-    "shards", "evidence", "account",
+    "wanted", "sets", "edges", "gone", "left", "labels", "restless", "dealt", "resolved", "near", "largest", "kept",
+    "index", "tokens", "layout", "counts", "split", "plan", "shards", "evidence", "account",
 )  # fmt: skip
 _NAMES = re.compile("|".join((
     rf"({'|'.join(STEPS)})/([0-9a-f]{{8,}}(-[0-9]{{5,}})?\.(json|parquet|dropped\.parquet|bin|arrow))?",

@@ -1,12 +1,10 @@
-"""The search for near duplicates, from texts to evidence: jobs that sign, compare and resolve; queries in between."""
+"""The search for near duplicates, from texts to evidence: jobs that sign and compare; queries in between."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import methodcaller
 from pathlib import Path
 from typing import ClassVar
 
@@ -18,7 +16,7 @@ from gristmill.core.options import content
 from gristmill.curate.dedup import candidates
 from gristmill.curate.dedup.index import INDEX_UNIT, SETS, index_fingerprint, open_index, part_path
 from gristmill.curate.dedup.near import Near, sign, signature_schema
-from gristmill.curate.dedup.resolve import named, resolve
+from gristmill.curate.dedup.resolve import evidence
 from gristmill.curate.dedup.sets import Sets, set_rows, sets_schema, verified
 from gristmill.places.door import place_at
 from gristmill.stages.relation import (
@@ -31,11 +29,11 @@ from gristmill.stages.relation import (
     table_writer,
     without,
 )
+from gristmill.stages.resolve import Resolution
 from gristmill.stages.work import Done, Facts, Query, TextsJob, UnitJob, Workshop, finished, forget, relation_of
 
 # Pairs that a job compares at most, or one row group if that has more: row groups of DuckDB's files have 122,880 rows.
 _PAIRS_A_PART = 1 << 19
-_EDGES_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,15 +98,17 @@ class CompareJob(UnitJob):
     @property
     def depends(self) -> object:
         groups = [[file.name, group] for file, group in self.groups]
-        return ["edges", self.candidates, groups, self.near.threshold]
+        return ["edges-2", self.candidates, groups, self.near.threshold]
 
     def __call__(self) -> Facts:
         pairs = pa.concat_tables(
-            pq.ParquetFile(file).read_row_group(group, columns=["earlier", "later"]) for file, group in self.groups
+            pq.ParquetFile(file).read_row_group(group, columns=["earlier_key", "earlier", "later"])
+            for file, group in self.groups
         )
         with place_at(self.outputs[0]).writing() as file:
-            pq.write_table(verified(pairs, self._sets_of, self.near.threshold), file, compression="zstd")
-        return {}
+            near = verified(pairs, self._sets_of, self.near.threshold)
+            pq.write_table(near, file, compression="zstd")
+        return {"rows": len(near)}
 
     def _sets_of(self, unit: int) -> Sets:
         """The sets of a unit of this run, or of a part of the index, mapped."""
@@ -117,30 +117,6 @@ class CompareJob(UnitJob):
             path = part_path(Path(self.near.index or ""), unit - INDEX_UNIT, SETS)
         reader = pa.ipc.open_file(pa.memory_map(str(path)))
         return Sets([reader.get_batch(i) for i in range(reader.num_record_batches)])
-
-
-@dataclass(frozen=True, kw_only=True)
-class ResolveJob(UnitJob):
-    """Writes WORK/resolved/00000000.parquet: who goes in favour of whom, in one pass over all edges in their order.
-
-    Memory is a bit for each document of the corpus, and a million edges.
-    """
-
-    edges: Relation
-    rows: dict[int, int]
-
-    @property
-    def depends(self) -> object:
-        return ["resolved", self.edges.fingerprint]
-
-    def __call__(self) -> Facts:
-        schema = pa.schema([("doc", pa.int64()), ("kept", pa.int64()), ("similarity", pa.float64())])
-        files = map(pq.ParquetFile, self.edges.files)
-        batches = itertools.chain.from_iterable(map(methodcaller("iter_batches", _EDGES_AT_ONCE), files))
-        with table_writer(self.outputs[0], schema) as writer:
-            for gone in resolve(batches, self.rows):
-                writer.write_table(gone)
-        return {}
 
 
 @dataclass(frozen=True)
@@ -171,12 +147,13 @@ class NearSearch:
         """
         found = self.candidates()
         edges = self.edges(found) if self.near.verify else found
-        rows = {job.number: done.facts["last"] + 1 for job, done in zip(self.jobs, self.done, strict=True)}
-        job = ResolveJob(edges=edges, rows=rows, folder=self.work.folder / "resolved")
-        resolved = relation_of([job], self.work.complete([job], "near duplicates: who goes"))
+        resolution = Resolution(self.work, edges)
         ids = tuple(open_index(self.near).ids)
-        tables = {"resolved": [resolved], **({"ids": [Relation(ids, self.signatures[0].fingerprint)]} if ids else {})}
-        return self.work.ask(Query("near", named(bool(ids)), tables))
+        tables = {"edges": [edges], "gone": resolution.gone(),
+                  **({"ids": [Relation(ids, self.signatures[0].fingerprint)]} if ids else {})}  # fmt: skip
+        near = self.work.ask(Query("near", evidence(self.near.verify, bool(ids)), tables))
+        resolution.tell(near)
+        return near
 
     def alarms(self) -> list[str]:
         """What a user should know: an index of another Unicode, buckets too large to compare all pairs."""

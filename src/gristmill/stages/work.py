@@ -21,6 +21,7 @@ from gristmill.core.progress import BYTES, Progress
 from gristmill.engine.base import Engine
 from gristmill.places.address import Address
 from gristmill.places.door import place_at
+from gristmill.places.local import standing_folders
 from gristmill.stages.relation import Footer, Relation, footer
 
 Facts = dict[str, Any]
@@ -119,6 +120,8 @@ class Workshop:
             # What markers of other things say ends here, and not in a worker: a late second attempt at a job may not
             # remove the marker that the first one wrote.
             list(looking.map(lambda job: place_at(job.marker).remove(), left))
+        for folder in {file.parent for job in left for file in (job.marker, *job.outputs)}:
+            place_at(folder).make_folder()
         self.progress.start(what, sum(job.size for job in left), unit)
         fresh = self._fresh(left)
         return [done or next(fresh) for done in found]
@@ -174,8 +177,12 @@ def finished(job: Job) -> Done | None:
 
 
 def perform(job: Job) -> Done:
-    """Do a job and say so, unless another attempt at it already has."""
-    return finished(job) or _mark(job.marker, Done(job(), fingerprint(job.depends)))
+    """Do a job and say so, unless another attempt at it already has.
+
+    An attempt that is late, whose run has ended without it, finds no folder to write to.
+    """
+    with standing_folders():
+        return finished(job) or _mark(job.marker, Done(job(), fingerprint(job.depends)))
 
 
 def forget(jobs: Sequence[Job]) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 from numba import types
 
 from gristmill.core.compiled import compiled, entry
-from gristmill.core.kernels.memory import place_of, pointer
-from gristmill.core.kernels.types import FLOATS, INTS
+from gristmill.core.kernels.memory import pointer
+from gristmill.core.kernels.types import INTS
 
 
 @compiled
@@ -39,39 +39,29 @@ def similarities(addresses: Any, sizes: Any, threshold: Any, out: Any) -> None:
             out[pair] = shared / (n + m - shared)
 
 
-@compiled
-def _place(doc: int, units: Any, begins: Any) -> int:
-    """The place of a document's bit; -1 for one of an index, which never goes."""
-    return begins[place_of(units, doc >> 32)] + (doc & 0xFFFFFFFF) if doc >= 0 else -1
+@entry(types.void(INTS, INTS, types.int64[::1], types.int64[::1], types.boolean[::1]))
+def settle(ends: Any, below: Any, waiting: Any, queue: Any, gone: Any) -> None:
+    """Mark who goes: below[ends[i] : ends[i + 1]] are the later neighbours of i, `waiting` counts the earlier ones.
 
-
-@entry(
-    types.int64(
-        INTS, INTS, FLOATS, INTS, INTS, types.uint8[::1],
-        types.int64[::1], types.int64[::1], types.float64[::1],
-    )
-)  # fmt: skip
-def resolve(
-    earlier: Any, later: Any, similarity: Any, units: Any, begins: Any, dropped: Any, out_doc: Any, out_kept: Any,
-    out_similarity: Any,
-) -> int:  # fmt: skip
-    """Settle edges that come in the order of (later, earlier) by the keep rule; returns the rows of evidence written.
-
-    The documents of units[i] have the bits of `dropped` from begins[i] on: who has gone. Edges of one document lie
-    together; the best edge to a kept one is its evidence, the first of several equal ones.
+    Each document is decided once, when an earlier neighbour stays or the last of them has gone, and then tells its
+    later ones; `queue` has room for all, and those that are decided have 0 to wait for.
     """
-    rows = 0
-    for edge in range(later.size):
-        place = _place(earlier[edge], units, begins)
-        if place >= 0 and dropped[place >> 3] >> (place & 7) & 1:
-            continue
-        if rows and out_doc[rows - 1] == later[edge]:
-            if similarity[edge] <= out_similarity[rows - 1]:
+    decided = 0
+    for doc in range(gone.size):
+        if waiting[doc] == 0:
+            queue[decided] = doc
+            decided += 1
+    told = 0
+    while told < decided:
+        doc = queue[told]
+        told += 1
+        for edge in range(ends[doc], ends[doc + 1]):
+            other = below[edge]
+            if waiting[other] == 0:
                 continue
-            rows -= 1
-        else:
-            place = _place(later[edge], units, begins)
-            dropped[place >> 3] |= np.uint8(1 << (place & 7))
-        out_doc[rows], out_kept[rows], out_similarity[rows] = later[edge], earlier[edge], similarity[edge]
-        rows += 1
-    return rows
+            if not gone[doc]:
+                gone[other] = True
+            waiting[other] = 0 if gone[other] else waiting[other] - 1
+            if waiting[other] == 0:
+                queue[decided] = other
+                decided += 1
