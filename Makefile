@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test soak lint bench scale measure clean
+.PHONY: demo test soak lint docs reference bench scale measure clean
 
 demo: $(VENV)/.installed
 	$(BIN)/gristmill demo
@@ -22,10 +22,18 @@ soak: $(VENV)/.tested
 	$(BIN)/python benchmarks/reliability.py
 
 lint: $(VENV)/.tested
-	$(BIN)/ruff check src tests benchmarks examples
-	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples docs
+	$(BIN)/ruff format --check src tests benchmarks examples docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The documents as a site in build/site: warnings are errors, and no network is needed to build it or to look at it.
+docs: $(VENV)/.tested
+	$(BIN)/python docs/build.py
+
+# The pages of the reference, from the code as it is now.
+reference: $(VENV)/.tested
+	$(BIN)/python docs/reference.py
 
 # The loaders and the writing half against their peers; `scale` for a trillion tokens, 20 million documents
 # and 5 GB of text.
@@ -64,11 +72,11 @@ $(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt
 	touch $@
 
 # torch first and pinned, so that no peer pulls another build of it.
-$(VENV)/.tested: $(VENV)/.installed tests/requirements.txt
+$(VENV)/.tested: $(VENV)/.installed tests/requirements.txt docs/requirements.txt
 	bash tests/find_java.sh
 	$(PIP) -c constraints.txt torch==2.13.0
 	$(PIP) -c constraints.txt -e '.[dev]' -r tests/requirements.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venv-bare* .venv-bench benchmarks/data
+	rm -rf $(VENV) .venv-bare* .venv-bench benchmarks/data build/pages build/site .cache
