@@ -141,16 +141,25 @@ def _train_tokenizer(commands: Commands) -> None:
 def _inspect(commands: Commands) -> None:
     parser = command(
         commands, "inspect", "cli_look:run_inspect",
-        "Show what is in a store, a split, a token file, a plan or a checkpoint. A store shows its figures and its "
-        "funnel: what each step left of the documents, and why the others went.",
+        "Show what is in a store, a split, a token file, a plan, a checkpoint or a run. A store shows its figures and "
+        "its funnel: what each step left of the documents, and why the others went. A run is a folder in which "
+        "loader.record() has kept what was served: it shows which steps stand out, and the documents behind them.",
         "data/corpus", "data/corpus --doc web/a.jsonl:12", "plan.json --step 48211", "checkpoint.json --plan plan.json",
+        "run --spikes", "run --exclude-doc web/a.jsonl:12 --from-step 48000 --out plan2.json",
     )  # fmt: skip
-    add(parser, "path", "PATH", "A store's folder or one of its splits, a token file or several ('t-{00..15}.bin'), or "
-        "the JSON of a plan or a checkpoint.")  # fmt: skip
+    add(parser, "path", "PATH", "A store's folder or one of its splits, a token file or several ('t-{00..15}.bin'), "
+        "the JSON of a plan or a checkpoint, or the folder of a run.")  # fmt: skip
     add(parser, "--doc", "ID", "Show a document: where a store has it, or when a plan serves it.")
-    add_number(parser, "--step", Count, "Show which documents are in this step of a plan.")
+    add_number(parser, "--step", Count, "Show which documents are in this step of a plan, or a run's batch as text.")
     add_number(parser, "--until", Positive, "Look this far into a plan; by default to its end.")
     add(parser, "--plan", "FILE", "Check that a checkpoint belongs to this plan.")
+    add_flag(parser, "--spikes", "Show the steps of a run whose loss stands out, and the documents behind them.")
+    add_number(parser, "--exclude-step", Count, "Write a plan to --out that skips this step; may be given several "
+               "times.", action="append")  # fmt: skip
+    add(parser, "--exclude-doc", "ID", "Write a plan to --out that leaves this document out from --from-step on; may "
+        "be given several times.", action="append")  # fmt: skip
+    add_number(parser, "--from-step", Count, "The step of the checkpoint that you will resume from.")
+    add(parser, "--out", "FILE", "The new plan's file.")
     foreign_options(parser)
 
 

@@ -9,7 +9,7 @@ The trainer's epoch is a pass over the plan (`gristmill.adapters.passes`); a str
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from gristmill.core.extras import extra
 
@@ -137,7 +137,7 @@ class RecordServed(Callback):
             self._loader = loader
 
     def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: object, batch: object, batch_idx: int
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: object, batch_idx: int
     ) -> None:
         """The loss of the batch, which Lightning has divided by the batches of an update."""
         loss = outputs.get("loss") if isinstance(outputs, Mapping) else outputs

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from gristmill.core.arrays import Ints, Mask
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.loader.plan_file import load_plan
-from gristmill.loader.record import PLAN, RECORD, parts_of
+from gristmill.loader.record import PLAN, RECORD, is_run, parts_of, record_in
 from gristmill.order.plan import Plan
 from gristmill.places.address import Address
 from gristmill.places.door import place_at
@@ -95,23 +95,15 @@ class Run:
         return found
 
 
-def find_run(path: Address) -> Run | None:
-    """The run in a folder, or of the record itself; None where there is none."""
-    record = path if path.suffix == ".parquet" else path / RECORD
-    if not place_at(record).is_folder() or not parts_of(record):
-        return None
-    plan = record.parent / PLAN
-    return Run(record.parent, record, load_plan(plan) if place_at(plan).exists() else None)
-
-
 def as_run(path: Address) -> Run:
-    """The run in a folder; an error where there is none."""
-    run = find_run(path)
-    if run is None:
+    """The run in a folder, or that of the record itself."""
+    if not is_run(path):
         raise ConfigError(
             f"{path} holds no record of a run: give the folder of {RECORD}, which loader.record() writes there."
         )
-    return run
+    record = record_in(path)
+    plan = record.parent / PLAN
+    return Run(record.parent, record, load_plan(plan) if place_at(plan).exists() else None)
 
 
 def _read(record: Address, columns: list[str], steps: Sequence[int] | None = None) -> pa.Table:

@@ -17,7 +17,7 @@ import time
 import warnings
 import weakref
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -69,6 +69,17 @@ def parts_of(folder: Address) -> list[Part]:
         if not (kept and kept[-1].holds(part)):
             kept.append(part)
     return kept
+
+
+def record_in(path: Address) -> Address:
+    """Where the record of a run lies: in its folder, unless it is named itself."""
+    return path if path.suffix == ".parquet" else path / RECORD
+
+
+def is_run(path: Address) -> bool:
+    """Whether a loader has recorded here."""
+    record = record_in(path)
+    return place_at(record).is_folder() and bool(parts_of(record))
 
 
 class _Row(NamedTuple):
@@ -167,7 +178,7 @@ def _write_on(written: _Written, ended: threading.Event) -> None:
         written.try_to_write()
 
 
-def _kept(loss: object) -> object:
+def _kept(loss: object) -> Any:
     """A loss as it is now. A tensor stays where it is: to wait for its device is left to the thread that writes."""
     if hasattr(loss, "detach") and hasattr(loss, "clone"):
         kept = loss.detach().clone()
@@ -181,7 +192,7 @@ def _kept(loss: object) -> object:
     return kept
 
 
-def _numbers(kept: object) -> Losses:
+def _numbers(kept: Any) -> Losses:
     """The loss, or those of the rows, on the host."""
     if hasattr(kept, "detach"):
         kept = kept.double().cpu().numpy()

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 # The row of a document's table: id, source, and what else its making noted.
 Record = dict[str, object]
+# Up to so many ids are looked for one by one; more are looked for together, in whole columns.
+_FEW_IDS = 256
 _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
 
@@ -76,6 +78,8 @@ class NamedDocuments:
             file = place_at(path).open(buffered=False)
         with file:
             ids = _Ids(file, path, count, self._sums(shard))
+            if len(hashes) > _FEW_IDS:
+                return ids.rows_of_many(hashes)
             return [(i, row) for i, wanted in enumerate(hashes.tolist()) for row in ids.rows(wanted)]
 
     def _read_sums(self, shard: int) -> Sums | None:
@@ -92,10 +96,24 @@ class NamedDocuments:
         found: dict[str, list[tuple[int, int]]] = {text: [] for text in ids}
         hashes = hash_ids(list(ids))
         for shard in range(len(self._files)):
-            for i, row in self.rows_of(shard, hashes):
-                if self.record(shard, row)["id"] == ids[i]:
+            places = sorted(self.rows_of(shard, hashes), key=lambda place: place[1])
+            names = self._ids(shard, np.array([row for _, row in places], np.int64))
+            for (i, row), name in zip(places, names, strict=True):
+                if name == ids[i]:
                     found[ids[i]].append((shard, row))
         return found
+
+    def _ids(self, shard: int, rows: Ints) -> list[str]:
+        """The ids of rows in rising order; where many are asked for, of their row groups this column alone is read."""
+        if len(rows) <= _FEW_IDS:
+            return [str(self.record(shard, row)["id"]) for row in rows.tolist()]
+        starts, names = self._layout(shard), list[str]()
+        groups = np.searchsorted(starts, rows, side="right") - 1
+        with self._open(shard) as file:
+            for group in np.unique(groups).tolist():
+                column = file.read_row_group(group, columns=["id"], use_threads=False).column("id")
+                names += column.take(rows[groups == group] - int(starts[group])).to_pylist()
+        return names
 
     def _open(self, shard: int) -> pq.ParquetFile:
         import pyarrow.parquet as pq
@@ -152,6 +170,16 @@ class _Ids:
             raise self._damaged(f"it names a document beyond its {count:,}")
         found: list[int] = rows.tolist()
         return found
+
+    def rows_of_many(self, wanted: Hashes) -> list[tuple[int, int]]:
+        """(which, row) of all that are here, by one look at the whole column."""
+        known = self._hashes(0, self.count)
+        first, last = (np.searchsorted(known, wanted, side) for side in _SIDES)
+        rows = self._read(IDS_HEADER + 8 * self.count, "<u4", self.count)
+        if self.count and int(rows.max()) >= self.count:
+            raise self._damaged(f"it names a document beyond its {self.count:,}")
+        found = np.flatnonzero(last > first).tolist()
+        return [(i, int(row)) for i in found for row in rows[first[i] : last[i]]]
 
     def _hashes(self, low: int, high: int) -> Hashes:
         hashes = self._read(IDS_HEADER + 8 * low, "<u8", high - low)

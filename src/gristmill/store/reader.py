@@ -286,6 +286,21 @@ class Store:
         first, index = int(self._starts[shard]), self._idx(shard)
         return first + index.start(row), first + index.start(row + 1)
 
+    def document_spans(self, documents: Ints) -> tuple[Ints, Ints]:
+        """The first tokens of many documents, and their ends."""
+        if not len(documents):
+            return documents, documents
+        self._place(int(documents.min()))
+        self._place(int(documents.max()))
+        begins = self._doc_starts
+        shards = np.searchsorted(begins, documents, side="right") - 1
+        start, end = np.empty_like(documents), np.empty_like(documents)
+        for shard in np.unique(shards).tolist():
+            here = shards == shard
+            first, rows = int(self._starts[shard]), documents[here] - int(begins[shard])
+            start[here], end[here] = (first + self._idx(shard).starts(each) for each in (rows, rows + 1))
+        return start, end
+
     def spans(self, start: int, end: int) -> list[tuple[int, int, int]]:
         """The (document, first, last) that tokens [start, end) hold, positions counted inside each document."""
         found: list[tuple[int, int, int]] = []
