@@ -287,8 +287,8 @@ class StoreData:
         made = gm.load_plan(plan) if plan else gm.Plan(stores, weights, **size, steps=config.steps)
         if (made.seq_len, made.batch_size) != (config.seq_len, config.batch_size):
             raise gm.ConfigError(
-                f"{plan} has rows of {made.seq_len} tokens and batches of {made.batch_size} rows, the run {config.seq_len} "
-                f"and {config.batch_size}: give --seq-len and --batch-size as the plan has them."
+                f"{plan} has rows of {made.seq_len} tokens and batches of {made.batch_size} rows, the run "
+                f"{config.seq_len} and {config.batch_size}: give --seq-len and --batch-size as the plan has them."
             )
         # As many batches as the run has steps: those that a plan skips are not among them.
         self.loader = TorchLoader(made.with_steps(step_after(made, 0, config.steps)), keys=("labels",))

@@ -157,8 +157,7 @@ def rules_passed(store: Store, origin: str) -> list[str]:
     """The rules that documents of a source have passed when their store was made; none are known of foreign files."""
     if not store.owned:
         return []
-    funnel = read_manifest(address_of(store.facts.stores[0] if store.facts.stores else store.facts.path).parent)[
-        "funnel"
-    ]
+    split = store.facts.stores[0] if store.facts.stores else store.facts.path
+    funnel = read_manifest(address_of(split).parent)["funnel"]
     stages = list(dict.fromkeys(row["stage"] for row in funnel if row["source"] == origin))
     return [stage for stage in stages[1:] if stage not in NO_RULES]

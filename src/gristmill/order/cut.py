@@ -64,6 +64,10 @@ class Cut(ABC):
     def samples_of(self, documents: Ints, samples: int, seq_len: int) -> tuple[Ints, Ints]:
         """The samples that hold a token of one of the documents: which of `documents`, and the sample."""
 
+    @abstractmethod
+    def held(self, documents: Ints, samples: int, seq_len: int) -> tuple[Ints, Ints, Ints]:
+        """The same, and how many of the document's tokens the sample holds."""
+
 
 def ranges(first: Ints, end: Ints) -> tuple[Ints, Ints]:
     """The numbers of many ranges [first, end), one after the other: of which range, and the number."""
@@ -95,6 +99,12 @@ class StreamCut(Cut):
         start, end = self.store.document_spans(documents)
         first, last = self._holding(start, end, seq_len)
         return ranges(first, np.where(end > start, np.minimum(last + 1, samples), first))
+
+
+    def held(self, documents: Ints, samples: int, seq_len: int) -> tuple[Ints, Ints, Ints]:
+        which, found = self.samples_of(documents, samples, seq_len)
+        (start, end), first = self.store.document_spans(documents), self.starts(found, seq_len)
+        return which, found, np.minimum(first + seq_len, end[which]) - np.maximum(first, start[which])
 
 
 class Chunk(StreamCut):
@@ -170,6 +180,10 @@ class Pad(DocumentCut):
     def samples_of(self, documents: Ints, samples: int, seq_len: int) -> tuple[Ints, Ints]:
         return np.arange(len(documents)), documents
 
+    def held(self, documents: Ints, samples: int, seq_len: int) -> tuple[Ints, Ints, Ints]:
+        start, end = self.store.document_spans(documents)
+        return np.arange(len(documents)), documents, np.minimum(end - start, seq_len)
+
 
 class Pack(DocumentCut):
     """Bins of the store's pack index."""
@@ -190,6 +204,13 @@ class Pack(DocumentCut):
 
     def samples_of(self, documents: Ints, samples: int, seq_len: int) -> tuple[Ints, Ints]:
         return self.store.pack_index(seq_len).bins_of(documents)
+
+    def held(self, documents: Ints, samples: int, seq_len: int) -> tuple[Ints, Ints, Ints]:
+        which, bins = self.samples_of(documents, samples, seq_len)
+        start, end = self.store.document_spans(documents)
+        whole = int(((end - start) // seq_len).sum())  # full windows come first, then remainders
+        rest = ((end - start) % seq_len)[which[whole:]]
+        return which, bins, np.concatenate([np.full(whole, seq_len, np.int64), rest])
 
 
 _ALL: tuple[type[Cut], ...] = (Chunk, Pack, Pad, Window)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Literal
 
@@ -103,6 +103,14 @@ class NamedDocuments:
                     found[ids[i]].append((shard, row))
         return found
 
+    def tables(self, shard: int, columns: Sequence[str], count: int) -> Iterator[pa.Table]:
+        """The rows of `.docs.parquet` by row group: id, source, and such of `columns` as there are."""
+        groups = len(self._layout(shard)) - 1
+        with self._open(shard) as file:
+            known = [name for name in columns if name in file.schema_arrow.names]
+            for group in range(groups):
+                yield file.read_row_group(group, columns=["id", "source", *known], use_threads=False)
+
     def _ids(self, shard: int, rows: Ints) -> list[str]:
         """The ids of rows in rising order; where many are asked for, of their row groups this column alone is read."""
         if len(rows) <= _FEW_IDS:
@@ -198,6 +206,9 @@ class _Ids:
         return StoreError(f"{self.path} is damaged ({what}): restore it or make the store again.")
 
 
+_TABLE_ROWS = 16_384
+
+
 class NumberedDocuments:
     """The documents of foreign files, which have no names: `FILE:ROW`, FILE without folder and suffix."""
 
@@ -208,6 +219,15 @@ class NumberedDocuments:
         """The name by number, and the file."""
         name = self._files.stem(shard)
         return {"id": f"{name}:{row}", "source": name, "path": os.path.basename(self._files.path(shard))}
+
+    def tables(self, shard: int, columns: Sequence[str], count: int) -> Iterator[pa.Table]:
+        """The names by number."""
+        import pyarrow as pa
+
+        name = self._files.stem(shard)
+        for first in range(0, count, _TABLE_ROWS):
+            rows = range(first, min(first + _TABLE_ROWS, count))
+            yield pa.table({"id": [f"{name}:{row}" for row in rows], "source": [name] * len(rows)})
 
     def locate(self, ids: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
         """For each id the (shard, row) that it spells, whether the shard has such a row or not."""

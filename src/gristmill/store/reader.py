@@ -36,6 +36,7 @@ from gristmill.store.kept_tokenizer import as_ids, encode, load_kept
 from gristmill.store.table import ShardTable, offsets
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from tokenizers import Tokenizer
 
     from gristmill.store.frames import Frames
@@ -319,6 +320,10 @@ class Store:
 
     def _record(self, document: int) -> Record:
         return self._names.record(*self._place(document))
+
+    def document_tables(self, shard: int, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """The ids and sources of a shard's documents, and such of `columns` as are known, some 16,384 at a time."""
+        return self._names.tables(shard, columns, int(self.shard_documents()[shard]))
 
     def locate(self, ids: Sequence[str]) -> dict[str, list[int]]:
         """The numbers of the documents with each of these ids; an empty list for an id that is not here."""
