@@ -83,9 +83,7 @@ def _leave_out(plan: Plan, chosen: argparse.Namespace) -> None:
     if chosen.out is None:
         raise ConfigError("Give --out FILE: the plan that goes on without them is written there.")
     if documents and chosen.from_step is None:
-        raise ConfigError(
-            "Give --from-step N with --exclude-doc: the step of the checkpoint to resume from."
-        )
+        raise ConfigError("Give --from-step N with --exclude-doc: the step of the checkpoint to resume from.")
     made = plan.without(steps=steps, documents=documents, from_step=chosen.from_step or 0)
     made.save(chosen.out)
     last = min([*steps, *([chosen.from_step] if documents else [])])

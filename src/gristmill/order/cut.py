@@ -100,7 +100,6 @@ class StreamCut(Cut):
         first, last = self._holding(start, end, seq_len)
         return ranges(first, np.where(end > start, np.minimum(last + 1, samples), first))
 
-
     def held(self, documents: Ints, samples: int, seq_len: int) -> tuple[Ints, Ints, Ints]:
         which, found = self.samples_of(documents, samples, seq_len)
         (start, end), first = self.store.document_spans(documents), self.starts(found, seq_len)
