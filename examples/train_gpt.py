@@ -8,6 +8,8 @@
 
 Stop it however you like and run the same command with --resume, on as many ranks as you like: it goes on with the next
 batch. OUT/log.jsonl has one line a step: the loss to its last bit, and a digest of the batch's rows in their order.
+With --record OUT is a run that `gristmill inspect OUT --spikes` and `gristmill watch OUT` understand: a document that
+does harm is found there, and left out by --plan.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ from gristmill.cli_options import DashedParser
 from gristmill.core.errors import did_you_mean
 from gristmill.core.hashing import derive_key, hash64
 from gristmill.core.options import check_keys
+from gristmill.loader.groups import step_after
 from gristmill.places.door import place_at
 from gristmill.store.manifest import read_manifest
 from gristmill.tokenize.tokenizer import load_tokenizer
@@ -130,6 +133,8 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--dataset-dir", nargs="+", metavar="DIR", help="a store, or several, each with its weight")
     parser.add_argument("--input-file", type=Path, help="a text in UTF-8, of which windows are drawn at random")
     parser.add_argument("--out-dir", type=Path, default=Path("runs/gpt"), help="checkpoints and log.jsonl: runs/gpt")
+    parser.add_argument("--plan", type=Path, metavar="FILE", help="the order of --dataset-dir's rows, as a plan's JSON")
+    parser.add_argument("--record", action="store_true", help="keep OUT/served.parquet: each step, and each row's loss")
     parser.add_argument("--config-file", type=Path, help="YAML or JSON with any of the settings below")
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint of --out-dir")
     parser.add_argument("--stop-at", type=int, metavar="STEP", help="save and stop at this step, to go on later")
@@ -145,6 +150,8 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     args = parser.parse_args(argv)
     if (args.dataset_dir is None) == (args.input_file is None):
         raise gm.ConfigError("Give exactly one of --dataset-dir (a store) and --input-file (a text).")
+    if args.input_file is not None and (args.plan or args.record):
+        raise gm.ConfigError("--plan and --record are for stores: give --dataset-dir in place of --input-file.")
     return args
 
 
@@ -210,7 +217,7 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """Logits of the next token, or with `labels` their summed loss; the embedding is the output layer too."""
+    """Logits of the next token, or with `labels` the summed loss of each row; the embedding is the output layer too."""
 
     def __init__(self, config: Config, vocab_size: int) -> None:
         super().__init__()
@@ -235,7 +242,8 @@ class GPT(nn.Module):
         logits = functional.linear(self.norm(x), self.tokens.weight)
         if labels is None:
             return logits
-        return functional.cross_entropy(logits.flatten(0, 1).float(), labels.flatten(), reduction="sum")
+        losses = functional.cross_entropy(logits.flatten(0, 1).float(), labels.flatten(), reduction="none")
+        return losses.view(labels.shape).sum(dim=1)
 
     @torch.no_grad()
     def generate(self, ids: Tensor, count: int, seed: int) -> Tensor:
@@ -270,11 +278,20 @@ class StoreData:
     An evaluation reads the first batches of a shuffled pass over each store's val: the same rows every time.
     """
 
-    def __init__(self, folders: dict[str, Path], weights: dict[str, str] | None, config: Config) -> None:
+    def __init__(
+        self, folders: dict[str, Path], weights: dict[str, str] | None, config: Config, plan: Path | None = None
+    ) -> None:
         self.tokenizer = common_tokenizer(folders)
         stores = {name: gm.open(folder / "train") for name, folder in folders.items()}
         size: dict[str, Any] = {"seq_len": config.seq_len, "batch_size": config.batch_size, "seed": config.seed}
-        self.loader = TorchLoader(gm.Plan(stores, weights, **size, steps=config.steps), keys=("labels",))
+        made = gm.load_plan(plan) if plan else gm.Plan(stores, weights, **size, steps=config.steps)
+        if (made.seq_len, made.batch_size) != (config.seq_len, config.batch_size):
+            raise gm.ConfigError(
+                f"{plan} has rows of {made.seq_len} tokens and batches of {made.batch_size} rows, the run "
+                f"{config.seq_len} and {config.batch_size}: give --seq-len and --batch-size as the plan has them."
+            )
+        # As many batches as the run has steps: those that a plan skips are not among them.
+        self.loader = TorchLoader(made.with_steps(step_after(made, 0, config.steps)), keys=("labels",))
         self._batches = iter(self.loader)
         self.decode = next(iter(stores.values())).decode
         self._eval_batches = config.eval_batches
@@ -360,7 +377,7 @@ def open_data(args: argparse.Namespace, config: Config) -> Data:
             weights[name] = weight
     if weights and len(weights) < len(folders):
         raise gm.ConfigError("Give every store of --dataset-dir its weight, as in DIR=0.7, or none of them.")
-    return StoreData(folders, weights or None, config)
+    return StoreData(folders, weights or None, config, args.plan)
 
 
 def common_tokenizer(folders: dict[str, Path]) -> dict[str, Any]:
@@ -561,8 +578,9 @@ def check_checkpoint(state: dict[str, Any], config: Config, tokenizer: dict[str,
 class Trainer:
     """Model, optimizer, data and log of a run; `step` is how many steps are done."""
 
-    def __init__(self, config: Config, data: Data, folder: Path, place: Place) -> None:
+    def __init__(self, config: Config, data: Data, folder: Path, place: Place, records: bool = False) -> None:
         self.config, self.data, self.folder, self.place, self.step = config, data, folder, place, 0
+        self.records = records
         torch.manual_seed(config.seed)
         self.model = GPT(config, data.tokenizer["vocab_size"]).to(place.device)
         self.optimizer = make_optimizer(self.model, config)
@@ -621,11 +639,14 @@ class Trainer:
         began = time.perf_counter()
         ids, labels = self.data.next_batch()
         waited = time.perf_counter() - began
-        self.log.add(self._train_step(ids, labels), ids, labels, began, waited)
+        rows = self._train_step(ids, labels)
+        self.log.add(rows.sum() / ids.numel(), ids, labels, began, waited)
+        if self.records:
+            self.data.loader.record_loss(rows / (self._on_device(labels) >= 0).sum(dim=1).clamp(min=1))
         self.step += 1
 
     def _train_step(self, ids: Tensor, labels: Tensor) -> Tensor:
-        """One update; the loss of this rank's rows."""
+        """One update; the summed loss of each of this rank's rows."""
         # Dropout follows from seed, step and rank alone: a checkpoint needs no random state, on any number of ranks.
         torch.manual_seed(derive_key(self.config.seed, "dropout", self.step, self.place.rank))
         for group in self.optimizer.param_groups:
@@ -637,14 +658,14 @@ class Trainer:
             with self._gradients_meet(i + 1 == parts):
                 with self.autocast:
                     # By the rows' tokens, not by their labels: a mean over parts is then the mean over all of them.
-                    loss = self.parallel(x, y) / ids.numel()
-                loss.backward()
-            losses.append(loss.detach())
+                    rows = self.parallel(x, y)
+                (rows.sum() / ids.numel()).backward()
+            losses.append(rows.detach())
         if self.config.grad_clip:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.config.grad_clip)
         self.optimizer.step()
         self.optimizer.zero_grad()
-        return torch.stack(losses).sum()
+        return torch.cat(losses)
 
     def _gradients_meet(self, now: bool) -> AbstractContextManager[Any]:
         """Ranks add up their gradients after the last part only."""
@@ -662,7 +683,7 @@ class Trainer:
         total = torch.zeros(2, dtype=torch.float64)
         for ids, labels in self.data.val_batches():
             with self.autocast:
-                loss = self.model(self._on_device(ids), self._on_device(labels))
+                loss = self.model(self._on_device(ids), self._on_device(labels)).sum()
             total += torch.tensor([float(loss), float((labels >= 0).sum())], dtype=torch.float64)
         self.model.train()
         loss_sum, labels_seen = summed(total)
@@ -704,14 +725,18 @@ def run(args: argparse.Namespace) -> int:
             f"There is no val split with a row of {config.seq_len} tokens to evaluate on: prepare the store with "
             "val_fraction above 0 (for a text, give --val-fraction), or say --eval-batches 0 and leave out --sample."
         )
-    trainer = Trainer(config, data, args.out_dir, place)
+    trainer = Trainer(config, data, args.out_dir, place, args.record)
     begin(trainer, args.resume)
+    if isinstance(data, StoreData) and args.record:
+        data.loader.record(args.out_dir / "served.parquet")
     parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
     trainer.log.say(
         f"{config.model_name}: {parameters:,} parameters, {place.world_size} x {place.device.type}; "
         f"evaluated on {', '.join(data.val_names) or 'nothing'}"
     )
     received = trainer.run(signals, args.stop_at)
+    if isinstance(data, StoreData):
+        data.loader.close()
     if received:
         trainer.log.say(
             f"stopped by {signal.Signals(received).name} and saved at step {trainer.step:,}: go on by --resume"

@@ -15,7 +15,7 @@ def add_commands(commands: Commands) -> None:
     """Every command, in the order of the help."""
     for declare in (
         _prepare, _init, _stream, _train_tokenizer, _inspect, _dropped, _verify, _index, _join, _export, _import,
-        _simulate, _bench, _warm, _demo,
+        _simulate, _ledger, _watch, _bench, _warm, _demo,
     ):  # fmt: skip
         declare(commands)
 
@@ -141,17 +141,26 @@ def _train_tokenizer(commands: Commands) -> None:
 def _inspect(commands: Commands) -> None:
     parser = command(
         commands, "inspect", "cli_look:run_inspect",
-        "Show what is in a store, a split, a token file, a plan or a checkpoint. A store shows its figures and its "
-        "funnel: what each step left of the documents, and why the others went.",
+        "Show what is in a store, a split, a token file, a plan, a checkpoint or a run. A store shows its figures and "
+        "its funnel: what each step left of the documents, and why the others went. A run is a folder in which "
+        "loader.record() has kept what was served: it shows which steps stand out, and the documents behind them.",
         "data/corpus", "data/corpus --doc web/a.jsonl:12", "plan.json --step 48211", "checkpoint.json --plan plan.json",
+        "run --spikes", "run --exclude-doc web/a.jsonl:12 --from-step 48000 --out plan2.json",
     )  # fmt: skip
-    add(parser, "path", "PATH", "A store's folder or one of its splits, a token file or several ('t-{00..15}.bin'), or "
-        "the JSON of a plan or a checkpoint.")  # fmt: skip
+    add(parser, "path", "PATH", "A store's folder or one of its splits, a token file or several ('t-{00..15}.bin'), "
+        "the JSON of a plan or a checkpoint, or the folder of a run.")  # fmt: skip
     add(parser, "--doc", "ID", "Show a document: where a store has it, or when a plan serves it.")
     add_flag(parser, "--paths", "Print the token files of a store or a split, one a line, for a training config.")
-    add_number(parser, "--step", Count, "Show which documents are in this step of a plan.")
+    add_number(parser, "--step", Count, "Show which documents are in this step of a plan, or a run's batch as text.")
     add_number(parser, "--until", Positive, "Look this far into a plan; by default to its end.")
     add(parser, "--plan", "FILE", "Check that a checkpoint belongs to this plan.")
+    add_flag(parser, "--spikes", "Show the steps of a run whose loss stands out, and the documents behind them.")
+    add_number(parser, "--exclude-step", Count, "Write a plan to --out that skips this step; may be given several "
+               "times.", action="append")  # fmt: skip
+    add(parser, "--exclude-doc", "ID", "Write a plan to --out that leaves this document out from --from-step on; may "
+        "be given several times.", action="append")  # fmt: skip
+    add_number(parser, "--from-step", Count, "The step of the checkpoint that you will resume from.")
+    add(parser, "--out", "FILE", "The new plan's file.")
     foreign_options(parser)
 
 
@@ -268,6 +277,33 @@ def _simulate(commands: Commands) -> None:
     add_number(parser, "--steps", Positive, "Simulate this many steps; by default all of the plan's.")
     add_number(parser, "--per-gb", Amount, "What 10^9 bytes cost that leave the bucket.", metavar="X")
     add_number(parser, "--per-1000-requests", Amount, "What 1,000 requests cost.", metavar="X")
+
+
+def _ledger(commands: Commands) -> None:
+    parser = command(
+        commands, "ledger", "cli_run:run_ledger",
+        "Tell what a model has been trained on up to a step: tokens by document, source, domain and licence. It is "
+        "computed from the plan, so that it holds for every run of it; skipped steps and excluded documents do not "
+        "count. With --ids it answers a take-down list: which of these documents, and in which steps.",
+        "run", "plan.json --until 48211 --out ledger.parquet --html ledger.html", "run --ids takedown.txt --json",
+    )  # fmt: skip
+    add(parser, "path", "PLAN", "The JSON of a plan, or the folder of a run.")
+    add_number(parser, "--until", Positive, "Count the steps before this one; of a run by default all that it served.")
+    add(parser, "--ids", "FILE", "A text file with an id a line: tell in which steps these documents were.")
+    add(parser, "--out", "FILE", "Write a row a document as Parquet: its tokens, or with --ids all of its steps.")
+    add(parser, "--html", "FILE", "Write the sums as a page.")
+
+
+def _watch(commands: Commands) -> None:
+    parser = command(
+        commands, "watch", "cli_run:run_watch",
+        "Look on while a training runs: tokens a second, the share of the time that it waits for data, cache hits, and "
+        "the mix against its weights. It reads the record that loader.record() keeps, and ends with the run.",
+        "run", "run --once", "run --json",
+    )  # fmt: skip
+    add(parser, "path", "RUN", "The folder in which the run is recorded.")
+    add_flag(parser, "--once", "Look once, and end.")
+    add_number(parser, "--seconds", Seconds, "Look again after so many; 2 s.", metavar="X", default=2.0)
 
 
 def _bench(commands: Commands) -> None:

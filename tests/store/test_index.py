@@ -74,7 +74,7 @@ def test_bins_of_a_document_are_those_that_hold_it(store):
     index = store.pack_index(16)
     placed = pieces_by_document(store, index, index.bins_in(3))
     expected = {document: [b for b, _, _ in pieces] for document, pieces in placed.items()}
-    assert {d: sorted(index.bins_of(d)) for d in range(store.num_documents)} == expected
+    assert {d: sorted(index.bins_of(np.array([d]))[1].tolist()) for d in range(store.num_documents)} == expected
 
 
 def test_many_ranges_pack_like_one_after_another(tmp_path, monkeypatch):

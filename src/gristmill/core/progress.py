@@ -20,6 +20,19 @@ class Progress(Protocol):
     def note(self, text: str) -> None: ...
 
 
+@runtime_checkable
+class Counting(Progress, Protocol):
+    """Who also shows how many documents are kept, of how many that were read; both are added up."""
+
+    def count(self, kept: int, read: int) -> None: ...
+
+
+def count(progress: Progress, kept: int, read: int = 0) -> None:
+    """Tell of documents, if they are asked for."""
+    if isinstance(progress, Counting):
+        progress.count(kept, read)
+
+
 class Quiet:
     """Shows nothing."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from gristmill.store.manifest import SPLITS, FunnelRow
 
 UNREADABLE, MIX = "unreadable", "mix"
-_NO_RULES = (UNREADABLE, MIX, *SPLITS)
+NO_RULES = (UNREADABLE, MIX, *SPLITS)
 # So much of so much, in documents or in tokens.
 Part = tuple[int, int]
 
@@ -54,7 +54,7 @@ def sum_up(rows: Sequence[FunnelRow]) -> FunnelFigures:
     """The figures of a manifest's funnel."""
     names = list(dict.fromkeys(row["stage"] for row in rows))
     steps = [_step(name, [row for row in rows if row["stage"] == name], rows) for name in names]
-    passed = [step for step in steps if step.name not in _NO_RULES]
+    passed = [step for step in steps if step.name not in NO_RULES]
     idle = [step.name for step in passed[1:] if not step.reasons]
     sources = dict.fromkeys(row["source"] for row in rows)
     return FunnelFigures(
@@ -76,7 +76,7 @@ def _step(name: str, own: Sequence[FunnelRow], rows: Sequence[FunnelRow]) -> Fun
 
 
 def _source(name: str, own: Sequence[FunnelRow]) -> SourcePart:
-    passed = [row["documents"] for row in own if row["stage"] not in _NO_RULES] or [0]
+    passed = [row["documents"] for row in own if row["stage"] not in NO_RULES] or [0]
     return SourcePart(name, passed[0], passed[-1], _tokens(own))
 
 

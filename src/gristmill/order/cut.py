@@ -61,8 +61,20 @@ class Cut(ABC):
         """The (document, start, end) that a sample holds, in the row's order, positions inside the document."""
 
     @abstractmethod
-    def samples_of(self, document: int, samples: int, seq_len: int) -> Ints:
-        """The samples that hold a token of the document."""
+    def samples_of(self, documents: Ints, samples: int, seq_len: int) -> tuple[Ints, Ints]:
+        """The samples that hold a token of one of the documents: which of `documents`, and the sample."""
+
+    @abstractmethod
+    def held(self, documents: Ints, samples: int, seq_len: int) -> tuple[Ints, Ints, Ints]:
+        """The same, and how many of the document's tokens the sample holds."""
+
+
+def ranges(first: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """The numbers of many ranges [first, end), one after the other: of which range, and the number."""
+    counts = np.maximum(end - first, 0)
+    which = np.repeat(np.arange(len(counts)), counts)
+    before = np.cumsum(counts) - counts
+    return which, np.arange(len(which)) - before[which] + first[which]
 
 
 class StreamCut(Cut):
@@ -73,7 +85,7 @@ class StreamCut(Cut):
         """The first token of each sample."""
 
     @abstractmethod
-    def _holding(self, start: int, end: int, seq_len: int) -> tuple[int, int]:
+    def _holding(self, start: Ints, end: Ints, seq_len: int) -> tuple[Ints, Ints]:
         """The first and the last sample that hold one of the tokens [start, end)."""
 
     def documents(self, samples: int, shards: int, seq_len: int) -> Fraction:
@@ -83,9 +95,15 @@ class StreamCut(Cut):
         first = int(self.starts(np.array(sample), seq_len))
         return self.store.spans(first, first + seq_len)
 
-    def samples_of(self, document: int, samples: int, seq_len: int) -> Ints:
-        first, last = self._holding(*self.store.document_span(document), seq_len)
-        return np.arange(first, min(last + 1, samples), dtype=np.int64)
+    def samples_of(self, documents: Ints, samples: int, seq_len: int) -> tuple[Ints, Ints]:
+        start, end = self.store.document_spans(documents)
+        first, last = self._holding(start, end, seq_len)
+        return ranges(first, np.where(end > start, np.minimum(last + 1, samples), first))
+
+    def held(self, documents: Ints, samples: int, seq_len: int) -> tuple[Ints, Ints, Ints]:
+        which, found = self.samples_of(documents, samples, seq_len)
+        (start, end), first = self.store.document_spans(documents), self.starts(found, seq_len)
+        return which, found, np.minimum(first + seq_len, end[which]) - np.maximum(first, start[which])
 
 
 class Chunk(StreamCut):
@@ -99,7 +117,7 @@ class Chunk(StreamCut):
     def starts(self, samples: Ints, seq_len: int) -> Ints:
         return samples * seq_len
 
-    def _holding(self, start: int, end: int, seq_len: int) -> tuple[int, int]:
+    def _holding(self, start: Ints, end: Ints, seq_len: int) -> tuple[Ints, Ints]:
         return start // seq_len, (end - 1) // seq_len
 
 
@@ -117,8 +135,8 @@ class Window(StreamCut):
     def starts(self, samples: Ints, seq_len: int) -> Ints:
         return samples
 
-    def _holding(self, start: int, end: int, seq_len: int) -> tuple[int, int]:
-        return max(start - seq_len + 1, 0), end - 1
+    def _holding(self, start: Ints, end: Ints, seq_len: int) -> tuple[Ints, Ints]:
+        return np.maximum(start - seq_len + 1, 0), end - 1
 
 
 class DocumentCut(Cut):
@@ -133,8 +151,8 @@ class DocumentCut(Cut):
 
     def spans(self, sample: int, seq_len: int) -> Spans:
         _, documents, windows = self.windows(np.array([sample]), seq_len)
-        ends = np.array([self.store.document_span(document) for document in documents.tolist()])
-        start, length = window_spans(ends[:, 1] - ends[:, 0], windows, seq_len)
+        first, last = self.store.document_spans(documents)
+        start, length = window_spans(last - first, windows, seq_len)
         return list(zip(documents.tolist(), start.tolist(), (start + length).tolist(), strict=True))
 
 
@@ -158,8 +176,12 @@ class Pad(DocumentCut):
     def windows(self, samples: Ints, seq_len: int) -> tuple[Ints, Ints, Ints]:
         return np.arange(len(samples)), samples, np.zeros_like(samples)
 
-    def samples_of(self, document: int, samples: int, seq_len: int) -> Ints:
-        return np.array([document], dtype=np.int64)
+    def samples_of(self, documents: Ints, samples: int, seq_len: int) -> tuple[Ints, Ints]:
+        return np.arange(len(documents)), documents
+
+    def held(self, documents: Ints, samples: int, seq_len: int) -> tuple[Ints, Ints, Ints]:
+        start, end = self.store.document_spans(documents)
+        return np.arange(len(documents)), documents, np.minimum(end - start, seq_len)
 
 
 class Pack(DocumentCut):
@@ -179,8 +201,15 @@ class Pack(DocumentCut):
     def windows(self, samples: Ints, seq_len: int) -> tuple[Ints, Ints, Ints]:
         return self.store.pack_index(seq_len).pieces_of(samples)
 
-    def samples_of(self, document: int, samples: int, seq_len: int) -> Ints:
-        return np.array(self.store.pack_index(seq_len).bins_of(document), dtype=np.int64)
+    def samples_of(self, documents: Ints, samples: int, seq_len: int) -> tuple[Ints, Ints]:
+        return self.store.pack_index(seq_len).bins_of(documents)
+
+    def held(self, documents: Ints, samples: int, seq_len: int) -> tuple[Ints, Ints, Ints]:
+        which, bins = self.samples_of(documents, samples, seq_len)
+        start, end = self.store.document_spans(documents)
+        whole = int(((end - start) // seq_len).sum())  # full windows come first, then remainders
+        rest = ((end - start) % seq_len)[which[whole:]]
+        return which, bins, np.concatenate([np.full(whole, seq_len, np.int64), rest])
 
 
 _ALL: tuple[type[Cut], ...] = (Chunk, Pack, Pad, Window)

@@ -26,7 +26,7 @@ from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.hashing import derive_key
 from gristmill.core.values import shown
 from gristmill.order.options import MOST
-from gristmill.order.permute import permute
+from gristmill.order.permute import permute, unpermute
 
 DEFAULT_BLOCK = 4096
 _TOLERANCE = Fraction(1, 10**6)
@@ -119,17 +119,43 @@ class Mix:
             counts = counts + np.bincount(labels[:inside], minlength=len(self.weights))
         return counts
 
-    def slot_of(self, source: int, ordinal: int) -> int:
-        """The slot that takes the source's sample `ordinal`: the inverse of `labels`, found by arithmetic."""
+    def slots_of(self, source: int, ordinals: Ints) -> Ints:
+        """The slots that take the source's samples `ordinals`: the inverse of `labels`, found by arithmetic."""
+        if len(self.weights) == 1 or not len(ordinals):
+            return ordinals
+        blocks, which = np.unique([self._block_of(source, n) for n in ordinals.tolist()], return_inverse=True)
+        slots = np.empty_like(ordinals)
+        by_block = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
+        for b, here in zip(blocks.tolist(), by_block, strict=True):
+            slots[here] = b * self.block + self._inside(b, source)[ordinals[here] - self._before(b, source)]
+        return slots
+
+    def _before(self, b: int, source: int) -> int:
+        """N_k(b) of one source."""
+        low, high = self._edges[source], self._edges[source + 1]
+        slots = b * self.block
+        return high.numerator * slots // high.denominator - low.numerator * slots // low.denominator
+
+    @functools.cached_property
+    def _edges(self) -> tuple[Fraction, ...]:
+        return tuple(itertools.accumulate(self.weights, initial=Fraction(0)))
+
+    def _block_of(self, source: int, ordinal: int) -> int:
+        """The block that gives a source's sample."""
         weight = self.weights[source]
         b = ordinal * weight.denominator // (weight.numerator * self.block)
-        while b > 0 and self.before_block(b)[source] > ordinal:
+        while b > 0 and self._before(b, source) > ordinal:
             b -= 1
-        while self.before_block(b + 1)[source] <= ordinal:
+        while self._before(b + 1, source) <= ordinal:
             b += 1
-        labels, _ = _labelled_block(self, b)
-        inside = np.flatnonzero(labels == source)[ordinal - int(self.before_block(b)[source])]
-        return b * self.block + int(inside)
+        return b
+
+    def _inside(self, b: int, source: int) -> Ints:
+        """The slots of a block that are a source's, in rising order: those whose places are its own, taken back."""
+        counts = self.before_block(b + 1) - self.before_block(b)
+        first = int(counts[:source].sum())
+        places = np.arange(first, first + int(counts[source]), dtype=np.int64)
+        return np.sort(unpermute(places, self.block, derive_key(self.key, b)))
 
 
 @functools.lru_cache(maxsize=64)

@@ -78,14 +78,16 @@ class Segment:
         out[rows, 1], out[rows, 2] = epochs, samples
 
     def steps_of(self, source: int, epoch: int, index: Ints, until: int) -> Ints:
-        """(found, 2): step and row of the epoch's places `index` of a source, as far as this segment serves them."""
+        """(found, 3): step and row of the epoch's places `index` of a source, as far as this segment serves them.
+
+        The third column tells which of the places it is.
+        """
         end = until if self.to_step is None else min(until, self.to_step)
         lane = self.lanes[source]
         ordinals = (epoch - lane.epoch) * lane.order.samples + index - lane.index
-        served = (ordinals >= 0) & (ordinals < self.given(max(end, self.from_step))[source])
-        slots = [self.mix.slot_of(source, int(ordinal)) for ordinal in ordinals[served]]
-        step, row = np.divmod(np.array(slots, dtype=np.int64), self.batch_size)
-        return np.stack([step + self.from_step, row], axis=1)
+        served = np.flatnonzero((ordinals >= 0) & (ordinals < self.given(max(end, self.from_step))[source]))
+        step, row = np.divmod(self.mix.slots_of(source, ordinals[served]), self.batch_size)
+        return np.stack([step + self.from_step, row, served], axis=1)
 
 
 @dataclass(frozen=True)

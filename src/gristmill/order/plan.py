@@ -11,12 +11,12 @@ from __future__ import annotations
 import bisect
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from gristmill.core.arguments import PathLike, as_kind, as_mapping, as_text, as_whole
+from gristmill.core.arguments import PathLike, as_kind, as_mapping, as_names, as_text, as_whole
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.hashing import fingerprint, hash64
@@ -28,7 +28,7 @@ from gristmill.order.cut import CUTS
 from gristmill.order.exclusions import resolve_exclusions
 from gristmill.order.forecast import Forecast, forecast
 from gristmill.order.mix import weight_text
-from gristmill.order.options import MOST, PlanOptions, check_positive
+from gristmill.order.options import MOST, Exclude, PlanOptions, Skip, check_positive
 from gristmill.order.phases import Segment, check_all_weighed, resolve, settings
 from gristmill.order.plan_json import Pin, PlanValues, read_plan, write_plan
 from gristmill.order.skips import Skips
@@ -113,6 +113,22 @@ class Plan:
 
     def with_steps(self, steps: int) -> Plan:
         """The same plan, ended after `steps`: where both have a step, they have the same batch."""
+        return self._made_again(steps, self.options)
+
+    def without(self, *, steps: Sequence[int] = (), documents: Sequence[str] = (), from_step: int = 0) -> Plan:
+        """The same plan, which skips `steps`, and leaves documents out from `from_step` on; no other sample moves.
+
+        Checkpoints up to the first of these steps, and up to `from_step`, go on with it.
+        """
+        skipped = [Skip(step, step + 1) for step in sorted(as_whole("steps", step, 0) for step in steps)]
+        from_step = as_whole("from_step", from_step, 0)
+        out = [Exclude(each, from_step=from_step) for each in as_names("documents", documents, "ids of documents")]
+        options = dataclasses.replace(
+            self.options, skip=(*self.options.skip, *skipped), exclude=(*self.options.exclude, *out)
+        )
+        return self._made_again(self.steps, options)
+
+    def _made_again(self, steps: int | None, options: PlanOptions) -> Plan:
         return Plan(
             {source.name: source.store for source in self.sources},
             self.weights,
@@ -120,7 +136,7 @@ class Plan:
             batch_size=self.batch_size,
             seed=self.seed,
             steps=steps,
-            options=self.options,
+            options=options,
         )
 
     @property

@@ -5,6 +5,9 @@ from __future__ import annotations
 import bisect
 from collections.abc import Sequence
 
+import numpy as np
+
+from gristmill.core.arrays import Ints, Mask
 from gristmill.order.options import Skip
 
 
@@ -19,6 +22,14 @@ class Skips:
     def covers(self, step: int) -> bool:
         """Whether the step is passed over."""
         return self.next_served(step) != step
+
+    def cover(self, steps: Ints) -> Mask:
+        """Which of many steps are passed over."""
+        if not self.ranges:
+            return np.zeros(len(steps), np.bool_)
+        starts, ends = np.array(self.ranges, dtype=np.int64).T
+        found = np.searchsorted(starts, steps, side="right") - 1
+        return (found >= 0) & (steps < ends[np.maximum(found, 0)])
 
     def next_served(self, step: int) -> int:
         """The first step at or after `step` that is served."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -63,35 +65,50 @@ def find(plan: Plan, doc_id: str, until: int | None = None) -> list[Seen]:
         raise ConfigError("This plan is endless: say find(doc_id, until=STEP).")
     if plan.total_steps is not None:
         until = min(until, plan.total_steps)
-    places = [
-        (k, document) for k, source in enumerate(plan.sources) for document in source.store.locate([doc_id])[doc_id]
-    ]
-    if not places:
+    places = {k: source.store.locate([doc_id])[doc_id] for k, source in enumerate(plan.sources)}
+    if not any(places.values()):
         raise ConfigError(f"The document {doc_id!r} is in none of the sources {', '.join(plan.names)}.")
-    seen = {
-        item for k, document in places for segment in plan.segments for item in _seen(plan, segment, k, document, until)
-    }
+    seen = set()
+    for k, documents in places.items():
+        found = sightings(plan, k, np.array(documents, dtype=np.int64), until)
+        rows = np.stack([found.step, found.row, found.epoch], axis=1).tolist()
+        seen.update(Seen(step, row, plan.names[k], epoch) for step, row, epoch in rows)
     return sorted(seen, key=lambda item: (item.step, item.row))
 
 
-def _seen(plan: Plan, segment: Segment, k: int, document: int, until: int) -> list[Seen]:
-    """Where one segment shows one document of source k, epoch by epoch."""
-    if segment.from_step >= until or not segment.mix.weights[k]:
-        return []
+@dataclass(frozen=True, eq=False)
+class Sightings:
+    """Where documents of one source are seen: which of those that were asked for, step, row, epoch and sample."""
+
+    which: Ints
+    step: Ints
+    row: Ints
+    epoch: Ints
+    sample: Ints
+
+
+def sightings(plan: Plan, k: int, documents: Ints, until: int) -> Sightings:
+    """All places before step `until` where a row has a token of documents of source k, skipped steps left out."""
+    found = [part for segment in plan.segments for part in _seen(plan, segment, k, documents, until)]
+    columns = np.concatenate([*found, np.empty((0, 5), np.int64)]).astype(np.int64)
+    return Sightings(*(np.ascontiguousarray(column) for column in columns.T))
+
+
+def _seen(plan: Plan, segment: Segment, k: int, documents: Ints, until: int) -> Iterator[Ints]:
+    """(found, 5) of one segment, epoch by epoch."""
+    if segment.from_step >= until or not segment.mix.weights[k] or not len(documents):
+        return
     source, lane = plan.sources[k], segment.lanes[k]
-    if document >= source.store.documents_in(lane.shards):
-        return []
-    samples = source.cut.samples_of(document, lane.order.samples, segment.seq_len)
+    here = np.flatnonzero(documents < source.store.documents_in(lane.shards))
+    which, samples = source.cut.samples_of(documents[here], lane.order.samples, segment.seq_len)
     end = until if segment.to_step is None else min(until, segment.to_step)
     # One pass with a short last batch never serves what its slots would take from a second epoch.
     last_epoch = lane.position(int(segment.given(end)[k]))[0] if plan.options.drop_last else 0
-    found = []
     for epoch in range(lane.epoch, last_epoch + 1):
-        index = lane.order.index_of(epoch, samples)
-        for step, row in segment.steps_of(k, epoch, index, until).tolist():
-            if not plan.skips.covers(step):
-                found.append(Seen(step, row, source.name, epoch))
-    return found
+        step, row, place = segment.steps_of(k, epoch, lane.order.index_of(epoch, samples), until).T
+        served = ~plan.skips.cover(step)
+        columns = (here[which[place]], step, row, np.full_like(step, epoch), samples[place])
+        yield np.stack(columns, axis=1)[served]
 
 
 def check_epochs(plan: Plan, name: str, limit: int) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from gristmill.core.errors import SourceError
 from gristmill.core.hashing import fingerprint
-from gristmill.core.progress import Progress
+from gristmill.core.progress import Progress, count
 from gristmill.curate.dedup.exact import REPEATED_IDS, Exact, equal_documents
 from gristmill.curate.dedup.lines import Lines
 from gristmill.curate.dedup.near import Near
@@ -127,7 +127,7 @@ class Pipeline:
         repeated = self.work.ask(Query("id", REPEATED_IDS, {"documents": [self._documents()]}), "checking ids")
         if self.recipe.on_error == "raise":
             _refuse_repeated_id(repeated)
-        self.drops.append(Drops("id", "duplicate_id", repeated))
+        self._drop(Drops("id", "duplicate_id", repeated))
 
     def dedup(self) -> None:
         """Run the recipe's dedup rules in its order."""
@@ -136,11 +136,15 @@ class Pipeline:
                 case Exact():
                     tables = {"documents": [self._documents()], **dropped_table(self._gone())}
                     query = Query("exact", equal_documents(bool(self._gone())), tables)
-                    self.drops.append(Drops(rule.name, "duplicate", self.work.ask(query, "finding equal documents")))
+                    self._drop(Drops(rule.name, "duplicate", self.work.ask(query, "finding equal documents")))
                 case Lines():
                     self._lines(rule)
                 case Near():
                     self._near(rule)
+
+    def _drop(self, drops: Drops) -> None:
+        self.drops.append(drops)
+        count(self.progress, -drops.table.rows)
 
     def _near(self, rule: Near) -> None:
         priorities = {source.name: source.priority for source in self.recipe.sources}
@@ -149,7 +153,7 @@ class Pipeline:
                 for unit in self.units]  # fmt: skip
         signed = self.work.complete(jobs, "signing for near duplicates")
         search = NearSearch(self.work, rule, jobs, signed, gone)
-        self.drops.append(Drops(Near.name, "near_duplicate", search.evidence()))
+        self._drop(Drops(Near.name, "near_duplicate", search.evidence()))
         for alarm in search.alarms():
             self.progress.note(alarm)
         if self.save_index:

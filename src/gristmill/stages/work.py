@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from gristmill.core.hashing import fingerprint
-from gristmill.core.progress import BYTES, Progress
+from gristmill.core.progress import BYTES, Progress, count
+from gristmill.curate.ledger import READ
 from gristmill.engine.base import Engine
 from gristmill.places.address import Address
 from gristmill.places.door import place_at
@@ -123,12 +124,21 @@ class Workshop:
         for folder in {file.parent for job in left for file in (job.marker, *job.outputs)}:
             place_at(folder).make_folder()
         self.progress.start(what, sum(job.size for job in left), unit)
+        for done in found:
+            self._count(done)
         fresh = self._fresh(left)
         return [done or next(fresh) for done in found]
+
+    def _count(self, done: Done | None) -> None:
+        """Tell how many documents a job has read, and how many of them it keeps."""
+        after = done.facts.get("after", {}) if done else {}
+        if READ in after:
+            count(self.progress, next(reversed(after.values()))[0], after[READ][0])
 
     def _fresh(self, jobs: Sequence[Job]) -> Iterator[Done]:
         for job, done in zip(jobs, self.engine.map(perform, jobs), strict=True):
             self.progress.advance(job.size)
+            self._count(done)
             yield done
 
     def ask(self, query: Query, what: str = "") -> Relation:

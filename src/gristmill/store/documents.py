@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Literal
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 # The row of a document's table: id, source, and what else its making noted.
 Record = dict[str, object]
+# Up to so many ids are looked for one by one; more are looked for together, in whole columns.
+_FEW_IDS = 256
 _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
 
@@ -76,6 +78,8 @@ class NamedDocuments:
             file = place_at(path).open(buffered=False)
         with file:
             ids = _Ids(file, path, count, self._sums(shard))
+            if len(hashes) > _FEW_IDS:
+                return ids.rows_of_many(hashes)
             return [(i, row) for i, wanted in enumerate(hashes.tolist()) for row in ids.rows(wanted)]
 
     def _read_sums(self, shard: int) -> Sums | None:
@@ -92,10 +96,32 @@ class NamedDocuments:
         found: dict[str, list[tuple[int, int]]] = {text: [] for text in ids}
         hashes = hash_ids(list(ids))
         for shard in range(len(self._files)):
-            for i, row in self.rows_of(shard, hashes):
-                if self.record(shard, row)["id"] == ids[i]:
+            places = sorted(self.rows_of(shard, hashes), key=lambda place: place[1])
+            names = self._ids(shard, np.array([row for _, row in places], np.int64))
+            for (i, row), name in zip(places, names, strict=True):
+                if name == ids[i]:
                     found[ids[i]].append((shard, row))
         return found
+
+    def tables(self, shard: int, columns: Sequence[str], count: int) -> Iterator[pa.Table]:
+        """The rows of `.docs.parquet` by row group: id, source, and such of `columns` as there are."""
+        groups = len(self._layout(shard)) - 1
+        with self._open(shard) as file:
+            known = [name for name in columns if name in file.schema_arrow.names]
+            for group in range(groups):
+                yield file.read_row_group(group, columns=["id", "source", *known], use_threads=False)
+
+    def _ids(self, shard: int, rows: Ints) -> list[str]:
+        """The ids of rows in rising order; where many are asked for, of their row groups this column alone is read."""
+        if len(rows) <= _FEW_IDS:
+            return [str(self.record(shard, row)["id"]) for row in rows.tolist()]
+        starts, names = self._layout(shard), list[str]()
+        groups = np.searchsorted(starts, rows, side="right") - 1
+        with self._open(shard) as file:
+            for group in np.unique(groups).tolist():
+                column = file.read_row_group(group, columns=["id"], use_threads=False).column("id")
+                names += column.take(rows[groups == group] - int(starts[group])).to_pylist()
+        return names
 
     def _open(self, shard: int) -> pq.ParquetFile:
         import pyarrow.parquet as pq
@@ -153,6 +179,16 @@ class _Ids:
         found: list[int] = rows.tolist()
         return found
 
+    def rows_of_many(self, wanted: Hashes) -> list[tuple[int, int]]:
+        """(which, row) of all that are here, by one look at the whole column."""
+        known = self._hashes(0, self.count)
+        first, last = (np.searchsorted(known, wanted, side) for side in _SIDES)
+        rows = self._read(IDS_HEADER + 8 * self.count, "<u4", self.count)
+        if self.count and int(rows.max()) >= self.count:
+            raise self._damaged(f"it names a document beyond its {self.count:,}")
+        found = np.flatnonzero(last > first).tolist()
+        return [(i, int(row)) for i in found for row in rows[first[i] : last[i]]]
+
     def _hashes(self, low: int, high: int) -> Hashes:
         hashes = self._read(IDS_HEADER + 8 * low, "<u8", high - low)
         if (hashes[1:] < hashes[:-1]).any():
@@ -170,6 +206,9 @@ class _Ids:
         return StoreError(f"{self.path} is damaged ({what}): restore it or make the store again.")
 
 
+_TABLE_ROWS = 16_384
+
+
 class NumberedDocuments:
     """The documents of foreign files, which have no names: `FILE:ROW`, FILE without folder and suffix."""
 
@@ -180,6 +219,15 @@ class NumberedDocuments:
         """The name by number, and the file."""
         name = self._files.stem(shard)
         return {"id": f"{name}:{row}", "source": name, "path": os.path.basename(self._files.path(shard))}
+
+    def tables(self, shard: int, columns: Sequence[str], count: int) -> Iterator[pa.Table]:
+        """The names by number."""
+        import pyarrow as pa
+
+        name = self._files.stem(shard)
+        for first in range(0, count, _TABLE_ROWS):
+            rows = range(first, min(first + _TABLE_ROWS, count))
+            yield pa.table({"id": [f"{name}:{row}" for row in rows], "source": [name] * len(rows)})
 
     def locate(self, ids: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
         """For each id the (shard, row) that it spells, whether the shard has such a row or not."""

@@ -96,6 +96,15 @@ class Idx:
         sequence = int(self._marks[document])
         return int(self._pointers[sequence]) // self._itemsize if sequence < len(self._pointers) else self._tokens
 
+    def starts(self, documents: Ints) -> Ints:
+        """The first tokens of many documents, as `start` has them."""
+        sequences = np.asarray(self._marks)[documents]
+        last = len(self._pointers)
+        if not last:
+            return np.full(len(documents), self._tokens, np.int64)
+        pointers = np.asarray(self._pointers)[np.minimum(sequences, last - 1)]
+        return np.where(sequences < last, pointers // self._itemsize, self._tokens).astype(np.int64)
+
     def document_at(self, token: int) -> int:
         """The document that holds a token, by bisection; empty ones are passed over."""
         return bisect.bisect_right(range(self.documents), token, key=self.start) - 1

@@ -169,27 +169,36 @@ class PackIndex(PackFile):
         bin_pieces(self._checked, *self._columns, bins, rows, documents, windows)
         return rows, documents, windows
 
-    def bins_of(self, document: int) -> list[int]:
-        """The bins that hold a document, by one look through its range."""
-        first, last = self._store.document_span(document)
-        r = int(np.searchsorted(self._range_docs, document, side="right")) - 1
-        self._check_range(r)
-        _, _, range_full, _, full_before, _, _ = self._columns
-        windows = int(self._range_bins[r]) + int(full_before[document])
-        bins = list(range(windows, windows + (last - first) // self.seq_len))
-        if (last - first) % self.seq_len:
-            bins.append(int(self._range_bins[r]) + int(range_full[r]) + self._packed_bin(r, document))
-        return bins
+    def bins_of(self, documents: Ints) -> tuple[Ints, Ints]:
+        """The bins that hold documents, by one look through each of their ranges: which of them, and the bin."""
+        first, last = self._store.document_spans(documents)
+        found = np.searchsorted(self._range_docs, documents, side="right") - 1
+        for r in np.unique(found).tolist():
+            self._check_range(r)
+        windows = self._range_bins[found] + self._columns[4][documents]
+        counts = (last - first) // self.seq_len
+        whole = np.repeat(np.arange(len(documents)), counts)
+        bins = np.arange(len(whole)) - np.repeat(np.cumsum(counts) - counts, counts) + windows[whole]
+        short = np.flatnonzero((last - first) % self.seq_len)
+        packed = np.empty(len(short), np.int64)
+        for r in np.unique(found[short]).tolist():
+            here = found[short] == r
+            packed[here] = self._packed_bins(r, documents[short[here]])
+        return np.concatenate([whole, short]), np.concatenate([bins, packed])
 
-    def _packed_bin(self, r: int, document: int) -> int:
-        """Which packed bin of range r holds the document's remainder."""
-        first = int(self._range_docs[r])
+    def _packed_bins(self, r: int, documents: Ints) -> Ints:
+        """Which packed bins of range r hold the documents' remainders."""
+        first, count = int(self._range_docs[r]), int(self._range_docs[r + 1] - self._range_docs[r])
         _, _, range_full, range_pieces, _, order, piece_starts = self._columns
-        found = np.flatnonzero(order[first : first + int(range_pieces[r])] == document - first)
-        if not len(found):
-            raise StoreError(f"{self.path} does not place document {document:,}: {_REMEDY}")
-        packed = int(self._range_bins[r + 1] - self._range_bins[r]) - int(range_full[r])
-        return int(np.searchsorted(piece_starts[first : first + packed], found[0], side="right")) - 1
+        places = np.full(count, -1, np.int64)
+        pieces = int(range_pieces[r])
+        places[order[first : first + pieces]] = np.arange(pieces)
+        found = places[documents - first]
+        if len(lost := documents[found < 0]):
+            raise StoreError(f"{self.path} does not place document {int(lost[0]):,}: {_REMEDY}")
+        bins = int(self._range_bins[r + 1] - self._range_bins[r]) - int(range_full[r])
+        packed = np.searchsorted(piece_starts[first : first + bins], found, side="right") - 1
+        return int(self._range_bins[r]) + int(range_full[r]) + packed
 
 
 def shard_sum(columns: Sequence[npt.NDArray[Any]], bins: int) -> int:

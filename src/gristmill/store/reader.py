@@ -36,6 +36,7 @@ from gristmill.store.kept_tokenizer import as_ids, encode, load_kept
 from gristmill.store.table import ShardTable, offsets
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from tokenizers import Tokenizer
 
     from gristmill.store.frames import Frames
@@ -286,6 +287,21 @@ class Store:
         first, index = int(self._starts[shard]), self._idx(shard)
         return first + index.start(row), first + index.start(row + 1)
 
+    def document_spans(self, documents: Ints) -> tuple[Ints, Ints]:
+        """The first tokens of many documents, and their ends."""
+        if not len(documents):
+            return documents, documents
+        self._place(int(documents.min()))
+        self._place(int(documents.max()))
+        begins = self._doc_starts
+        shards = np.searchsorted(begins, documents, side="right") - 1
+        start, end = np.empty_like(documents), np.empty_like(documents)
+        for shard in np.unique(shards).tolist():
+            here = shards == shard
+            first, rows = int(self._starts[shard]), documents[here] - int(begins[shard])
+            start[here], end[here] = (first + self._idx(shard).starts(each) for each in (rows, rows + 1))
+        return start, end
+
     def spans(self, start: int, end: int) -> list[tuple[int, int, int]]:
         """The (document, first, last) that tokens [start, end) hold, positions counted inside each document."""
         found: list[tuple[int, int, int]] = []
@@ -304,6 +320,10 @@ class Store:
 
     def _record(self, document: int) -> Record:
         return self._names.record(*self._place(document))
+
+    def document_tables(self, shard: int, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """The ids and sources of a shard's documents, and such of `columns` as are known, some 16,384 at a time."""
+        return self._names.tables(shard, columns, int(self.shard_documents()[shard]))
 
     def locate(self, ids: Sequence[str]) -> dict[str, list[int]]:
         """The numbers of the documents with each of these ids; an empty list for an id that is not here."""

@@ -77,4 +77,4 @@ def attempt(data: bytes, folder: Path) -> None:
     for step, _ in zip(range(200), gm.Loader(plan, keys=("labels", "doc_ids", "cu_seqlens"), threads=0), strict=False):
         bins.spans(step, 16)
     for document in range(store.num_documents):
-        index.bins_of(document)
+        index.bins_of(np.array([document]))

@@ -1,0 +1,163 @@
+"""The steps of a run whose loss stands out, and the documents behind them.
+
+A loss is compared with those of the WINDOW steps before it: it stands out if it is more than THRESHOLD deviations above
+their median. A deviation is 1.4826 times the median distance from that median (for a bell curve, one standard
+deviation), and at least 0.2 % of it. Medians do not move for a spike, so that one does not hide the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from gristmill.core.arrays import Ints
+from gristmill.core.errors import ConfigError
+from gristmill.figures.funnel import NO_RULES
+from gristmill.figures.served import Floats, Run, Served
+from gristmill.order.plan import Plan
+from gristmill.order.trace import TraceRow
+from gristmill.places.door import address_of
+from gristmill.store.manifest import read_manifest
+from gristmill.store.reader import Store
+
+WINDOW, LEAST, THRESHOLD = 128, 16, 6.0
+_MOST_SPIKES, _MOST_SUSPECTS = 20, 20
+_BELL, _LEAST_DEVIATION = 1.4826, 0.002
+# Windows that are looked at together: 64 MB of them.
+_TOGETHER = 1 << 16
+_SHOWN_TEXT = 100
+
+
+@dataclass(frozen=True)
+class Spike:
+    """A step, its loss and the median of those before it, so many deviations apart.
+
+    rows: those of the batch whose own loss stands out from the others'; none where losses of rows are not known, and
+    then all documents of the step may be behind it.
+    """
+
+    step: int
+    loss: float
+    usual: float
+    deviations: float
+    rows: Sequence[int]
+    documents: Sequence[TraceRow]
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A document that may be behind spikes: its part in them, and what it is.
+
+    suspicion: the deviations of its spikes, each divided among the documents that may be behind it. passed: the rules
+    that kept it when its store was made.
+    """
+
+    doc_id: str
+    source: str
+    steps: Sequence[int]
+    suspicion: float
+    origin: str
+    passed: Sequence[str]
+    text: str
+
+
+@dataclass(frozen=True)
+class Spikes:
+    """The highest spikes of a run first, and the most suspicious documents first; of how many steps with a loss."""
+
+    steps: int
+    window: int
+    threshold: float
+    spikes: Sequence[Spike]
+    suspects: Sequence[Suspect]
+
+
+def find_spikes(run: Run) -> Spikes:
+    """The spikes of a run as far as it is recorded, at most 20, and at most 20 documents behind them."""
+    served = run.served()
+    told = np.flatnonzero(served.told)
+    if not len(told):
+        raise ConfigError(
+            f"{run.record} has no losses: tell them by loader.record_loss(loss) in the training loop, after each step."
+        )
+    usual, deviations = standing_out(served.loss[told])
+    high = np.flatnonzero(deviations > THRESHOLD)
+    high = high[np.argsort(-deviations[high], kind="stable")][:_MOST_SPIKES]
+    rows = run.row_losses(served.step[told[high]].tolist())
+    spikes = [_spike(run.plan, served, int(told[i]), float(usual[i]), float(deviations[i]), rows) for i in high]
+    return Spikes(len(told), WINDOW, THRESHOLD, spikes, _suspects(run.plan, spikes))
+
+
+def standing_out(losses: Floats) -> tuple[Floats, Floats]:
+    """Of each loss the median of up to WINDOW before it, and how many deviations it is above; 0 for the first ones."""
+    finite = np.isfinite(losses)
+    calm = np.where(finite, losses, losses[finite].max() if finite.any() else 0.0)
+    usual, deviation = np.copy(calm), np.ones(len(calm))
+    for i in range(LEAST, min(WINDOW, len(calm))):
+        usual[i], deviation[i] = (values[0] for values in _usual(calm[None, :i]))
+    if len(calm) > WINDOW:
+        windows = sliding_window_view(calm[:-1], WINDOW)
+        for at in range(0, len(windows), _TOGETHER):
+            here = slice(WINDOW + at, WINDOW + at + _TOGETHER)
+            usual[here], deviation[here] = _usual(windows[at : at + _TOGETHER])
+    return usual, np.where(finite, (calm - usual) / deviation, np.inf)
+
+
+def _usual(windows: Floats) -> tuple[Floats, Floats]:
+    median = np.median(windows, axis=1)
+    distance = np.median(np.abs(windows - median[:, None]), axis=1)
+    return median, np.maximum(np.maximum(_BELL * distance, _LEAST_DEVIATION * np.abs(median)), 1e-12)
+
+
+def _spike(
+    plan: Plan | None, served: Served, i: int, usual: float, deviations: float, losses: Mapping[int, Floats]
+) -> Spike:
+    step = int(served.step[i])
+    rows = _high_rows(losses[step]).tolist() if step in losses else []
+    traced = [] if plan is None or plan.skips.covers(step) else plan.trace(step)
+    documents = [found for found in traced if not found.excluded and (not rows or found.row in rows)]
+    return Spike(step, float(served.loss[i]), usual, deviations, rows, documents)
+
+
+def _high_rows(losses: Floats) -> Ints:
+    """The rows that stand out from the others of their batch, or at least the highest one."""
+    known = losses[np.isfinite(losses)]
+    if not len(known):
+        return np.arange(0)
+    median, deviation = (float(values[0]) for values in _usual(known[None, :]))
+    high = np.flatnonzero((losses > median + THRESHOLD * deviation) | np.isinf(losses))
+    return high if len(high) else np.array([int(np.nanargmax(losses))])
+
+
+def _suspects(plan: Plan | None, spikes: Sequence[Spike]) -> list[Suspect]:
+    """The documents of all spikes, those first that have the largest part in them."""
+    part: dict[tuple[str, str], float] = {}
+    steps: dict[tuple[str, str], list[int]] = {}
+    for spike in spikes:
+        documents = dict.fromkeys((found.source, found.doc_id) for found in spike.documents)
+        for document in documents:
+            part[document] = part.get(document, 0.0) + spike.deviations / len(documents)
+            steps.setdefault(document, []).append(spike.step)
+    ranked = sorted(part, key=lambda document: -part[document])[:_MOST_SUSPECTS]
+    stores = {} if plan is None else {source.name: source.store for source in plan.sources}
+    return [_suspect(cast(Store, stores[key[0]]), *key, sorted(steps[key]), part[key]) for key in ranked]
+
+
+def _suspect(store: Store, source: str, doc_id: str, steps: list[int], suspicion: float) -> Suspect:
+    document = store.document(store.locate([doc_id])[doc_id][0])
+    text = document.text[:_SHOWN_TEXT] if store.facts.tokenizer else ""
+    return Suspect(doc_id, source, steps, suspicion, document.source, rules_passed(store, document.source), text)
+
+
+def rules_passed(store: Store, origin: str) -> list[str]:
+    """The rules that documents of a source have passed when their store was made; none are known of foreign files."""
+    if not store.owned:
+        return []
+    split = store.facts.stores[0] if store.facts.stores else store.facts.path
+    funnel = read_manifest(address_of(split).parent)["funnel"]
+    stages = list(dict.fromkeys(row["stage"] for row in funnel if row["source"] == origin))
+    return [stage for stage in stages[1:] if stage not in NO_RULES]
