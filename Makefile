@@ -46,6 +46,7 @@ bench: $(VENV)/.tested
 	$(BIN)/python benchmarks/augment.py
 	$(BIN)/python benchmarks/arrow.py
 	$(BIN)/python benchmarks/streams.py
+	$(BIN)/python benchmarks/spark.py
 	$(BIN)/python benchmarks/remote.py
 	$(BIN)/python benchmarks/simulate.py
 	PYTHON=$(PYTHON) bash benchmarks/setup_datatrove.sh

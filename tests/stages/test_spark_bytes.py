@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from gristmill.engine.spark import SparkEngine
+from gristmill.stages import resolve
 from spark_cluster import SparkCluster, executors_of
 
 Run = Callable[..., Path]
@@ -23,45 +25,87 @@ Read = Callable[[Path], dict[str, Any]]
 MIX = {"weights": {f"{i}": weight for i, weight in enumerate((0.3, 0.1, 0.1, 0.2, 0.2, 0.1))}, "target": 120}
 
 
-def test_every_query_and_job_on_the_cluster_gives_the_same_bytes(
-    run: Run, read: Read, whole: dict[str, Any], spark: Any
+@pytest.fixture
+def everything(tmp_path: Path, corpus: Path) -> Callable[[str], dict[str, Any]]:
+    """All that a recipe can ask for beside filters and duplicates of all kinds, in 20 shards and more."""
+    with (corpus / "3.jsonl").open() as rows:
+        (tmp_path / "evaluation.txt").write_text(json.loads(next(rows))["text"])
+
+    def made(compression: str) -> dict[str, Any]:
+        store = {"compression": compression, "tokens_per_shard": 10_000, "val_fraction": 0.1}
+        return {"decontaminate": {"paths": [str(tmp_path / "evaluation.txt")]}, "mix": MIX, "shuffle": True,
+                "store": store}  # fmt: skip
+
+    return made
+
+
+class Turning(SparkEngine):
+    """Has no query answered by DuckDB: the first by 1 part of Spark, the next by 7, then by 200, and so on."""
+
+    def query(self, *given: Any) -> list[Path]:
+        self._turns = getattr(self, "_turns", itertools.cycle((1, 7, 200)))
+        self._session.conf.set("spark.sql.shuffle.partitions", next(self._turns))
+        return super().query(*given)
+
+
+def test_the_whole_recipe_gives_the_same_bytes_whatever_parts_queries_have(
+    run: Run, read: Read, everything: Any, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert len([name for name in whole if name.endswith(".bin")]) > 5
-    assert read(run("out", engine=SparkEngine(spark, small_query=0))) == whole
+    here = read(run("here", **everything("none")))
+    assert len([name for name in here if name.endswith(".bin")]) >= 20
+    assert {"decontaminate", "mix", "lines", "near", "exact"} <= {
+        row["stage"] for row in json.loads(here["funnel.json"])
+    }
+    monkeypatch.setattr(resolve, "EDGES_A_TASK", 2)  # rounds and clusters, as of a large corpus
+    kept = spark.conf.get("spark.sql.shuffle.partitions")
+    made = run("spark", engine=Turning(spark, small_query=0), **everything("none"))
+    spark.conf.set("spark.sql.shuffle.partitions", kept)
+    assert read(made) == here
 
 
-def test_a_compressed_shuffled_mix_gives_the_same_bytes(run: Run, read: Read, spark: Any) -> None:
-    options = {"mix": MIX, "shuffle": True, "store": {"compression": "zstd", "tokens_per_shard": 20_000}}
+def test_a_compressed_store_of_the_whole_recipe_is_the_same(run: Run, read: Read, everything: Any, spark: Any) -> None:
+    options = everything("zstd")
     assert read(run("spark", engine=SparkEngine(spark), **options)) == read(run("here", **options))
 
 
-class Disturbed(SparkEngine):
-    """Does something to the cluster while the n-th map is under way."""
+class Losing(SparkEngine):
+    """The first attempt at a job of some kinds loses its worker when all is published, or its executor before.
 
-    def __init__(self, session: Any, at: int, disturb: Callable[[], None]) -> None:
-        super().__init__(session)
-        self._maps, self._at, self._disturb = 0, at, disturb
+    A file of the kind's name, which is made once, says so.
+    """
+
+    places = Path()
 
     def map(self, function: Callable[..., Any], parts: Any) -> Iterator[Any]:
-        self._maps += 1
-        if self._maps == self._at:
-            threading.Timer(0.2, self._disturb).start()
-        return super().map(function, parts)
+        places = self.places
+
+        def lost(job: Any) -> Any:
+            place = places / type(job).__name__
+            if place.name not in ("CurateJob", "TokensJob", "ShardJob") or place.exists():
+                return function(job)
+            if place.name == "TokensJob":
+                place.touch()
+                daemon = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()
+                os.kill(int(daemon[1]), signal.SIGKILL)  # Java, whose daemon this worker is a child of
+            else:
+                function(job)
+                place.touch()
+            os._exit(1)
+
+        return super().map(lost, parts)
 
 
-@pytest.mark.parametrize("at", [1, 12])
-def test_an_executor_that_is_killed_changes_no_byte(
-    run: Run, read: Read, whole: dict[str, Any], spark: Any, at: int
+def test_workers_lost_after_publishing_and_a_killed_executor_change_no_byte(
+    run: Run, read: Read, whole: dict[str, Any], spark: Any, tmp_path: Path
 ) -> None:
-    killed: list[int] = []
-
-    def kill() -> None:
-        killed.extend(executors_of(spark)[:1])
-        for pid in killed:
-            os.kill(pid, signal.SIGKILL)
-
-    assert read(run("out", engine=Disturbed(spark, at, kill))) == whole
-    assert killed
+    before = set(executors_of(spark))
+    engine = Losing(spark)
+    engine.places = tmp_path / "lost"
+    engine.places.mkdir()
+    made = run("out", engine=engine)
+    assert read(made) == whole and not (made / ".work").exists()
+    assert sorted(place.name for place in engine.places.iterdir()) == ["CurateJob", "ShardJob", "TokensJob"]
+    assert not before <= set(executors_of(spark))
 
 
 ALONE = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
