@@ -50,7 +50,7 @@ def test_sources_that_are_no_dataframe_are_refused(sources: object) -> None:
 
 
 def test_rules_that_compare_documents_are_refused_where_each_is_judged_by_itself() -> None:
-    with pytest.raises(ConfigError, match="exact, near compares.*write_store"):
+    with pytest.raises(ConfigError, match=r"exact, near compares.*write_store"):
         narrow_recipe({"dedup": ["exact", "near"]}, None, None)
     with pytest.raises(ConfigError, match="decontaminate"):
         narrow_recipe({"decontaminate": {"paths": ["evals/*.jsonl"]}}, None, None)
