@@ -43,6 +43,7 @@ Dedup = Exact | Lines | Near
 _DEDUPS: dict[str, type[Dedup]] = {"exact": Exact, "lines": Lines, "near": Near}
 _MIX_UNITS = ("documents", "tokens")
 _COMPRESSIONS = ("none", "zstd")
+_KINDS = "a Recipe, a dict or the path of a YAML file"
 
 
 @dataclass(frozen=True)
@@ -278,16 +279,22 @@ def as_recipe(recipe: object) -> Recipe:
     if isinstance(recipe, Recipe):
         return recipe
     if isinstance(recipe, Mapping):
-        return _from_yaml(dict(recipe), "the recipe")
-    return read_recipe(as_address("recipe", recipe, "a Recipe, a dict or the path of a YAML file"))
+        return recipe_from(dict(recipe), "the recipe")
+    return read_recipe(as_address("recipe", recipe, _KINDS))
 
 
 def read_recipe(path: PathLike) -> Recipe:
     """A recipe from its YAML file; paths in it are relative to the working directory."""
-    return _from_yaml(_values(path), f"the recipe {path}")
+    return recipe_from(_values(path), f"the recipe {path}")
 
 
-def _from_yaml(values: dict[str, object], where: str) -> Recipe:
+def recipe_values(recipe: object) -> dict[str, object]:
+    """The keys of a recipe that may not be whole yet: of a dict, or of the YAML file at a path."""
+    return dict(recipe) if isinstance(recipe, Mapping) else _values(as_address("recipe", recipe, _KINDS))
+
+
+def recipe_from(values: dict[str, object], where: str) -> Recipe:
+    """A recipe of its keys."""
     for key in ("clean", "dedup"):
         if values.get(key, {}) in (None, False, "none"):
             values[key] = None if key == "clean" else ()

@@ -7,7 +7,7 @@ import platform
 import tempfile
 import time
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -142,20 +142,62 @@ def _prepare(recipe: Recipe, overwrite: bool, progress: Progress, options: RunOp
     units = cut_units(files, {source.name: source.layout for source in recipe.sources})
     began = time.time()
     with _opened(given, options, units, folders.work / SPILL) as engine:
-        engine.start(Curation(recipe.clean, tuple(recipe.filters)).warm)
-        tokenizer = load_tokenizer(recipe.tokenizer, eos=recipe.eos)
-        if tokenizer.note:
-            progress.note(tokenizer.note)
+        tokenizer = _readied(recipe, engine, progress)
         with folders.held(overwrite) as making:
             pipeline = Pipeline(recipe, engine, folders.work, progress, options.save_index)
-            splits = _carried_out(pipeline, units, tokenizer, making)
-            pipeline.write_account(making, keep_texts=options.keep_dropped)
-            _check_not_empty(pipeline, splits, len(files))
-            _write_inputs(root, files, engine)
-            place_at(root / TOKENIZER).write(tokenizer.to_json())
-            manifest = _manifest(pipeline, splits, tokenizer)
-            _write_run_json(root, began, options, splits)
-            making.finish(manifest)
+            return _made(pipeline, files, units, tokenizer, making, options, began)
+
+
+def prepare_rows(
+    recipe: Recipe,
+    rows: Callable[[Path], Sequence[InputFile]],
+    engine: Engine,
+    overwrite: bool,
+    progress: Progress,
+    options: RunOptions,
+) -> Manifest:
+    """`prepare` of what lies in no file yet: `rows` writes it into the work folder, which is held by then."""
+    began = time.time()
+    folders = RunFolders.of(recipe, options.work, options.save_index)
+    folders.look(overwrite)
+    check_ready(recipe, options.save_index)
+    warm(recipe, progress)
+    tokenizer = _readied(recipe, engine, progress)
+    with folders.held(overwrite) as making:
+        files = list(rows(folders.work))
+        units = cut_units(files, {source.name: source.layout for source in recipe.sources})
+        pipeline = Pipeline(recipe, engine, folders.work, progress, options.save_index)
+        return _made(pipeline, files, units, tokenizer, making, options, began)
+
+
+def _readied(recipe: Recipe, engine: Engine, progress: Progress) -> Tokenizer:
+    """The tokenizer, loaded while the engine's workers load what the rules need."""
+    engine.start(Curation(recipe.clean, tuple(recipe.filters)).warm)
+    tokenizer = load_tokenizer(recipe.tokenizer, eos=recipe.eos)
+    if tokenizer.note:
+        progress.note(tokenizer.note)
+    return tokenizer
+
+
+def _made(
+    pipeline: Pipeline,
+    files: list[InputFile],
+    units: Sequence[Unit],
+    tokenizer: Tokenizer,
+    making: Making,
+    options: RunOptions,
+    began: float,
+) -> Manifest:
+    """The store, in folders that are held; its manifest comes last."""
+    root = address_of(pipeline.recipe.out)
+    splits = _carried_out(pipeline, units, tokenizer, making)
+    pipeline.write_account(making, keep_texts=options.keep_dropped)
+    _check_not_empty(pipeline, splits, len(files))
+    _write_inputs(root, files, pipeline.engine)
+    place_at(root / TOKENIZER).write(tokenizer.to_json())
+    manifest = _manifest(pipeline, splits, tokenizer)
+    _write_run_json(root, began, options, splits)
+    making.finish(manifest)
     return manifest
 
 

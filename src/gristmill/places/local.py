@@ -287,6 +287,6 @@ def disk_errors(path: PathLike) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise EngineError(f"The disk is full while writing {path}: free some space and run again.") from error
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.EFBIG, errno.EIO):
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.EFBIG, errno.EIO, errno.ENOTDIR):
             raise EngineError(f"{path} cannot be written ({error.strerror}): choose another place.") from error
         raise

@@ -151,11 +151,18 @@ class _Rows:
         why[places[texts.is_null().to_numpy(zero_copy_only=False)]] = f"has no text under {self.format.text!r} but null"
         for name, (_, bad) in made.items():
             why[places[bad]] = "is not UTF-8" if name == self.format.text else f"is not UTF-8 in {name!r}"
-        for i in np.flatnonzero(why != None):  # noqa: E711 - an array is compared
+        bad = np.asarray(why != None)  # noqa: E711 - an array is compared
+        for i, id in zip(np.flatnonzero(bad).tolist(), self._named(bad), strict=True):
             row, file = int(self.rows[i]), self.part.file
-            said = skippable(f"{file.path}, row {row:,} {why[i]}.")
+            said = skippable(f"{file.path}, row {row:,}{id} {why[i]}.")
             mishaps.report(said, file, file.at(ROW, row), row)
         return np.asarray(why[short] == None)  # noqa: E711
+
+    def _named(self, chosen: Mask) -> list[str]:
+        """The ids of rows as a sentence names them, where they have any."""
+        cells = self.values.get(self.format.id)
+        ids = cells.take(chosen).strings()[0].to_pylist() if cells else [None] * int(chosen.sum())
+        return ["" if id is None else f" (id {id!r})" for id in ids]
 
 
 def _aligned(texts: pa.Array) -> pa.Array:

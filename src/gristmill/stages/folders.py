@@ -25,7 +25,7 @@ from gristmill.store.folder import Making, StoreFolder
 # The folder that queries spill to.
 SPILL = "spill"
 STEPS = (
-    "curate", "id", "exact", "lines", "repeated", "trim", "sign", "members", "crowded", "pairs", "candidates",
+    "rows", "curate", "id", "exact", "lines", "repeated", "trim", "sign", "members", "crowded", "pairs", "candidates",
     "wanted", "sets", "edges", "gone", "left", "labels", "restless", "dealt", "resolved", "near", "largest", "kept",
     "index", "tokens", "layout", "counts", "split", "plan", "shards", "evidence", "account",
 )  # fmt: skip

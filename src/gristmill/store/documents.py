@@ -71,6 +71,16 @@ class NamedDocuments:
         table = self._row_group(shard, group)
         return {name: table.column(name)[row - int(starts[group])].as_py() for name in table.column_names}
 
+    def rows(self, shard: int, begin: int, end: int) -> pa.Table:
+        """The rows of `.docs.parquet` for a stretch of a shard's documents."""
+        import pyarrow as pa
+
+        starts = self._layout(shard)
+        first = int(np.searchsorted(starts, begin, side="right")) - 1
+        last = int(np.searchsorted(starts, end, side="left"))
+        groups = pa.concat_tables([self._row_group(shard, group) for group in range(first, last)])
+        return groups.slice(begin - int(starts[first]), end - begin)
+
     def rows_of(self, shard: int, hashes: Hashes) -> list[tuple[int, int]]:
         """(which hash, row) for each of the hashed ids that the shard may hold."""
         path, count = self._files.sibling(shard, IDS_SUFFIX), int(self._files.documents[shard])
@@ -228,6 +238,12 @@ class NumberedDocuments:
         for first in range(0, count, _TABLE_ROWS):
             rows = range(first, min(first + _TABLE_ROWS, count))
             yield pa.table({"id": [f"{name}:{row}" for row in rows], "source": [name] * len(rows)})
+
+    def rows(self, shard: int, begin: int, end: int) -> pa.Table:
+        """The same of a stretch of a shard's documents."""
+        import pyarrow as pa
+
+        return pa.Table.from_pylist([self.record(shard, row) for row in range(begin, end)])
 
     def locate(self, ids: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
         """For each id the (shard, row) that it spells, whether the shard has such a row or not."""
