@@ -1,6 +1,6 @@
 """A training process at a Spark Connect server, run by test_spark_stream.py: `connect_client.py ADDRESS BATCHES`.
 
-Prints as JSON what its batches were: of a loader whose session ends midway, of one with a worker process, and the error
+Prints as JSON what its batches were: of a loader whose session has ended, of one with a worker process, and the error
 of a DataFrame that is another one for every query.
 """
 
@@ -40,12 +40,11 @@ def digest(batches: list[Any]) -> str:
 
 
 def cut_off(count: int) -> tuple[SparkStreamLoader, str]:
-    """A loader, and `count` batches of it; its session is ended by the server after the first."""
+    """A loader, and `count` batches of it; the server ends its session before the first, when no query runs."""
     loader = make(open_documents)
-    batches = iter(loader)
-    found = [next(batches)]
     sessions[-1].client.release_session()
-    return loader, digest([*found, *(next(batches) for _ in range(count - 1))])
+    batches = iter(loader)
+    return loader, digest([next(batches) for _ in range(count)])
 
 
 def told(df: Any) -> str:

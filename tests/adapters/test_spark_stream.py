@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +16,10 @@ import gristmill as gm
 from gristmill.adapters.spark_stream import SparkStreamLoader, clustered, stream_frame
 from gristmill.adapters.streams import TorchStreamLoader
 from gristmill.streams.frame_queries import find_columns, rows_within
+from spark_connect import connect_server
 
-ROWS, DOCUMENTS, SEQ_LEN = 4, 240, 64
+# An epoch is about 100 batches.
+ROWS, DOCUMENTS, SEQ_LEN, COUNT, STOP = 4, 240, 64, 120, 70
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +40,7 @@ def loader(documents: Any) -> SparkStreamLoader:
 @pytest.fixture(scope="module")
 def straight(loader: SparkStreamLoader) -> list[np.ndarray[Any, Any]]:
     """The first batches of a run that nothing happened to."""
-    return taken(loader.stream.loader(), 20)
+    return taken(loader.stream.loader(), COUNT)
 
 
 def make(df: Any, rank: int = 0, world_size: int = 1, seed: int = 0, **options: Any) -> SparkStreamLoader:
@@ -46,7 +51,7 @@ def make(df: Any, rank: int = 0, world_size: int = 1, seed: int = 0, **options: 
 def taken(loader: Any, count: int) -> list[np.ndarray[Any, Any]]:
     found = iter(loader)
     batches = [np.array(next(found)["input_ids"]) for _ in range(count)]
-    loader.close(wait=True)
+    loader.close()
     return batches
 
 
@@ -72,15 +77,15 @@ def test_a_run_that_was_killed_goes_on_with_the_same_batches_on_other_ranks(
     loader: SparkStreamLoader, straight: Any
 ) -> None:
     ranks = [loader.stream.loader(rank, 2) for rank in range(2)]
-    before = [taken(rank, 9) for rank in ranks]
+    before = [taken(rank, STOP) for rank in ranks]
     saved = json.dumps([rank.state_dict() for rank in ranks])
     assert len(saved) < 2_000
     for rank in range(2):
-        assert np.array_equal(before[rank], [batch[rank::2] for batch in straight[:9]])
+        assert np.array_equal(before[rank], [batch[rank::2] for batch in straight[:STOP]])
     for rank, world_size in [(0, 1), (1, 4), (3, 4)]:
         resumed = loader.stream.loader(rank, world_size)
         resumed.load_state_dict(gm.merge_states(json.loads(saved)))
-        assert np.array_equal(taken(resumed, 11), [batch[rank::world_size] for batch in straight[9:]])
+        assert np.array_equal(taken(resumed, COUNT - STOP), [batch[rank::world_size] for batch in straight[STOP:]])
 
 
 def test_ranks_have_all_documents_of_an_epoch_and_each_once_and_the_second_is_in_another_order(documents: Any) -> None:
@@ -174,6 +179,19 @@ def test_filters_and_carried_fields_are_those_of_every_stream(documents: Any) ->
     kept = stream.filter(lambda document: int(document["long"]) > 100 and document["source"] == "web")
     texts = [text for _, text in read(kept.tokenize("byte").pad(256).batch(ROWS, epochs=1))]
     assert texts and all(len(text) > 100 for text in texts)
+
+
+def test_by_spark_connect_the_batches_are_the_same_and_a_session_that_ended_is_opened_again(
+    straight: Any, tmp_path: Path
+) -> None:
+    client = Path(__file__).with_name("connect_client.py")
+    with connect_server(tmp_path) as address:
+        done = subprocess.run([sys.executable, client, address, str(COUNT)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    digests = [hashlib.sha256(np.array(straight[:count]).tobytes()).hexdigest() for count in (COUNT, 10)]
+    assert [found["batches"], found["worked"]] == digests and found["opened"] == 2
+    assert "does not give the same rows twice" in found["changing"]
 
 
 def test_torch_has_the_same_batches(loader: SparkStreamLoader, straight: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import threading
 from typing import Any
 
 import pytest
@@ -84,6 +85,26 @@ def test_another_process_opens_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ask(made) == "rows"
     with pytest.raises(ConfigError, match="each process calls it"):
         ask(given)
+
+
+def test_a_query_that_is_never_answered_is_asked_again_in_a_new_session() -> None:
+    never = threading.Event()
+    opened: list[Table] = []
+
+    class Silent(Table):
+        def toArrow(self) -> str:
+            never.wait()
+            return "too late"
+
+    def open_table() -> Any:
+        opened.append(Table() if opened else Silent())
+        return opened[-1]
+
+    assert ask(Session(open_table, patience=0.05)) == "rows"
+    silent: Any = Silent()
+    with pytest.raises(EngineError, match="it took over 0 s"):
+        ask(Session(silent, patience=0.05))
+    never.set()
 
 
 def test_errors_of_ours_are_not_asked_again() -> None:

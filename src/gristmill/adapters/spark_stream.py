@@ -17,9 +17,10 @@ from typing import Any, Unpack
 
 from gristmill.core.arguments import as_choice
 from gristmill.core.options import as_options
+from gristmill.core.values import Seconds
 from gristmill.loader.loader import StreamOptions
 from gristmill.streams.cuts import CUTS
-from gristmill.streams.frame_queries import clustered
+from gristmill.streams.frame_queries import PATIENCE, clustered
 from gristmill.streams.frames import FrameStream, stream_frame
 from gristmill.streams.loader import StreamLoader
 
@@ -31,7 +32,7 @@ class FrameOptions:
     """Which columns are read (token ids if text_col is array<int>), how rows are cut, and the order.
 
     epochs None goes on for ever. hold: ranges of keys that a row of the batch reads together; more are fewer queries
-    for more memory.
+    for more memory. patience: seconds in which Spark has to answer a query.
     """
 
     text_col: str = "text"
@@ -41,6 +42,7 @@ class FrameOptions:
     epochs: int | None = None
     hold: int = 1
     on_error: str = "raise"
+    patience: Seconds = PATIENCE
 
 
 class SparkStreamLoader(StreamLoader):
@@ -70,7 +72,8 @@ class SparkStreamLoader(StreamLoader):
     ) -> None:
         said = as_options(FrameOptions, options or {}, "options")
         as_choice("cut", said.cut, tuple(CUTS))
-        stream = stream_frame(df, text_col=said.text_col, id_col=said.id_col, on_error=said.on_error)
+        stream = stream_frame(df, text_col=said.text_col, id_col=said.id_col, on_error=said.on_error,
+                              patience=said.patience)  # fmt: skip
         cut = getattr(stream.tokenize(tokenizer), said.cut)(seq_len)
         batches = cut.batch(batch_size, seed=seed, shuffle=said.shuffle, epochs=said.epochs, hold=said.hold)
         super().__init__(batches, rank, world_size, **loader)

@@ -12,6 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -29,6 +30,8 @@ KEY_SHIFT = 64 - BUCKET_BITS
 _LOW = (1 << 32) - 1
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _TEXTS = ("string", "varchar", "char")
+# Seconds in which Spark has to answer a query, unless somebody says otherwise.
+PATIENCE = 600.0
 # Seconds before a session that failed is opened again, and again.
 _PAUSES = (1.0, 5.0)
 Answer = TypeVar("Answer")
@@ -46,42 +49,52 @@ class Frame(Protocol):
 
 
 class Session:
-    """A DataFrame, opened again by its function when Spark fails, or in another process, if it was given as one."""
+    """A DataFrame, opened again by its function when Spark fails, or in another process, if it was given as one.
 
-    def __init__(self, given: Frame | Callable[[], Frame]) -> None:
-        self._open = given if callable(given) else None
-        self._lock = threading.Lock()
+    patience: seconds in which Spark has to answer a query; Spark Connect never answers one whose session has ended.
+    """
+
+    def __init__(self, given: Frame | Callable[[], Frame], patience: float = PATIENCE) -> None:
+        self._open, self._patience = given if callable(given) else None, patience
         self._frame, self._owner = None if callable(given) else _checked(given), os.getpid()
+        self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, object]:
         if self._open is None:
             raise TypeError("a DataFrame stays in the process of its session; give a function that returns it")
-        return {"_open": self._open}
+        return {"_open": self._open, "_patience": self._patience, "_frame": None, "_owner": 0}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self._open, self._lock = state["_open"], threading.Lock()
-        self._frame, self._owner = None, os.getpid()
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.Lock()
 
     def ask(self, query: Callable[[Frame], Answer]) -> Answer:
         """The answer to a query. What fails is asked three times if the DataFrame can be opened again."""
         for pause in _PAUSES if self._open else ():
-            frame = self._current()
             try:
-                return query(frame)
+                return self._asked(query)
             except GristmillError:
                 raise
             except Exception:  # of Java, of the network, or of a session that has been stopped: Spark has many
-                self._forget(frame)
                 time.sleep(pause)
         try:
-            return query(self._current())
+            return self._asked(query)
         except GristmillError:
             raise
         except Exception as error:
-            raise EngineError(
-                f"Spark did not answer a query of the DataFrame: {told(error)}"
-                + ("" if self._open else " Give a function that returns the DataFrame, and it is opened again.")
-            ) from error
+            why = f"it took over {self._patience:,.0f} s." if isinstance(error, TimeoutError) else told(error)
+            again = "" if self._open else " Give a function that returns the DataFrame, and it is opened again."
+            raise EngineError(f"Spark did not answer a query of the DataFrame: {why}{again}") from error
+
+    def _asked(self, query: Callable[[Frame], Answer]) -> Answer:
+        frame = self._current()
+        try:
+            return _in_time(lambda: query(frame), self._patience)
+        except GristmillError:
+            raise
+        except Exception:
+            self._forget(frame)
+            raise
 
     def _current(self) -> Frame:
         with self._lock:
@@ -96,9 +109,24 @@ class Session:
             return self._frame
 
     def _forget(self, frame: Frame) -> None:
+        """Open the DataFrame anew for the next query, where that can be."""
         with self._lock:
-            if self._frame is frame:
+            if self._open is not None and self._frame is frame:
                 self._frame = None
+
+
+def _in_time(query: Callable[[], Answer], seconds: float) -> Answer:
+    """The answer, by a thread that nobody has to wait for, or TimeoutError."""
+    answer: Future[Answer] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(query())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=run, name="gristmill-query", daemon=True).start()
+    return answer.result(seconds)
 
 
 def _checked(frame: Frame) -> Frame:

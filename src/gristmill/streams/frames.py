@@ -16,10 +16,10 @@ from gristmill.core.arguments import PathLike, as_choice, as_names
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError, SourceError
 from gristmill.core.texts import arrow_texts
-from gristmill.core.values import check_kinds
+from gristmill.core.values import Seconds, check_kinds
 from gristmill.sources.base import Format
 from gristmill.streams.census import Census, FrameUnits, take_census
-from gristmill.streams.frame_queries import Columns, Frame, Session, find_columns
+from gristmill.streams.frame_queries import PATIENCE, Columns, Frame, Session, find_columns
 from gristmill.streams.steps import Step
 from gristmill.streams.stream import Stream
 from gristmill.streams.units import Cut
@@ -35,17 +35,18 @@ def stream_frame(
     fields: Sequence[str] = (),
     name: str = "data",
     on_error: str = "raise",
+    patience: float = PATIENCE,
 ) -> FrameStream:
     """Documents of a Spark DataFrame, or of a function that opens a session and returns one; it is counted now.
 
     text_col holds texts, or token ids as array<int>. id_col names rows; without it they go by their content. on_error=
-    "skip" passes over rows without a text, and counts them.
+    "skip" passes over rows without a text, and counts them. patience: seconds in which Spark has to answer a query.
     """
     as_choice("on_error", on_error, ("raise", "skip"))
-    check_kinds({"text_col": text_col, "id_col": id_col, "name": name},
-                {"text_col": str, "id_col": str | None, "name": str}, "stream_frame")  # fmt: skip
+    said = {"text_col": text_col, "id_col": id_col, "name": name, "patience": patience}
+    check_kinds(said, {"text_col": str, "id_col": str | None, "name": str, "patience": Seconds}, "stream_frame")
     carried = Format("text", "id", as_names("fields", fields)).fields
-    session = Session(df)
+    session = Session(df, patience)
     columns = session.ask(lambda frame: find_columns(frame, text_col, id_col, carried))
     return FrameStream((), name, on_error, session=session, columns=columns, census=take_census(session, columns))
 
