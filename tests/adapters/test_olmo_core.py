@@ -20,6 +20,7 @@ from olmo_core.train.train_module import TransformerTrainModuleConfig
 
 import gristmill as gm
 from gristmill.adapters.olmo_core import GristmillDataLoader, GristmillStreamLoader
+from gristmill.adapters.spark_stream import stream_frame
 from gristmill.testing import EOS, random_documents, tiny_store
 
 SEQ_LEN, ROWS = 16, 4
@@ -386,6 +387,19 @@ def test_a_trainer_on_a_stream_resumes_to_the_last_bit(tmp_path: Path, texts: Pa
     def run(folder: str, stop_at: int | None = None) -> Watch:
         loader = GristmillStreamLoader(make_stream(texts), threads=0)
         return train_on(tmp_path / folder, loader, Duration.steps(9), stop_at)
+
+    straight = run("straight")
+    before, after = run("stopped", 4), run("stopped")
+    assert list(after.losses) == list(range(5, 10))
+    assert before.seen | after.seen == straight.seen and before.losses | after.losses == straight.losses
+
+
+def test_a_trainer_on_a_dataframe_resumes_to_the_last_bit(tmp_path: Path, spark: Any) -> None:
+    rows = spark.range(150).selectExpr("cast(id as string) as id", "repeat(concat('Document ', id, '. '), 9) as text")
+    stream = stream_frame(rows, id_col="id").tokenize("byte").chunk(SEQ_LEN).batch(ROWS, seed=1)
+
+    def run(folder: str, stop_at: int | None = None) -> Watch:
+        return train_on(tmp_path / folder, GristmillStreamLoader(stream), Duration.steps(9), stop_at)
 
     straight = run("straight")
     before, after = run("stopped", 4), run("stopped")

@@ -16,6 +16,7 @@ from gristmill.loader.fill import Batch
 from gristmill.store.manifest import FunnelRow
 from gristmill.streams.loader import StreamLoader
 from gristmill.streams.stream import Batches
+from gristmill.streams.units import Units
 
 # Rows that are shown of the first batch, and characters of each; enough to see what a model would.
 _ROWS, _TEXT = 4, 2_000
@@ -80,9 +81,14 @@ def _rows(stream: Batches, batch: Batch | None) -> list[StreamRow]:
 def _row(stream: Batches, batch: Batch, i: int) -> StreamRow:
     there, (_, _, unit) = batch["attention_mask"][i] > 0, batch["sample_ids"][i].tolist()
     ids = batch["input_ids"][i][there]
-    file = stream.units[0][unit].parts[0].file
+    file = _files(stream)[unit].parts[0].file
     documents, text = len(np.unique(batch["doc_ids"][i][there])), stream.first.encoder.decode(ids[:_TEXT])
     return StreamRow(i, file.source, file.name, len(ids), documents, text)
+
+
+def _files(stream: Batches) -> Units:
+    """The units of a stream that a command named by its files."""
+    return cast(Units, stream.units[0])
 
 
 class _Stats(TypedDict):
@@ -99,7 +105,7 @@ class _Stats(TypedDict):
 
 
 def _looked(stream: Batches, loader: StreamLoader, first: float, ended: bool, rows: Sequence[StreamRow]) -> StreamLook:
-    stats, units = cast(_Stats, loader.stats()), stream.units[0]
+    stats, units = cast(_Stats, loader.stats()), _files(stream)
     documents, read = stats["after"].get(READ, (0, 0))
     seconds, warm = stats["seconds"] or 1.0, loader.step > 1
     rate = stats["tokens"] * (1 - warm / loader.step) / (seconds - first * warm) if loader.step else 0.0

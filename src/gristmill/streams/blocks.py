@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -28,8 +28,7 @@ from gristmill.streams.augment import Rearranger
 from gristmill.streams.lanes import Walk
 from gristmill.streams.rows import Rows, Table
 from gristmill.streams.steps import Step, drop_empty
-from gristmill.streams.turns import Turn
-from gristmill.streams.units import Units
+from gristmill.streams.units import Cut
 from gristmill.tokenize.backends import Ids
 from gristmill.tokenize.tokenizer import Tokenizer
 
@@ -78,7 +77,7 @@ class Mill:
 
     def __init__(
         self,
-        units: Units,
+        units: Cut,
         walk: Walk,
         steps: Sequence[Step],
         tokenizer: Tokenizer,
@@ -88,8 +87,15 @@ class Mill:
         rearranger: Rearranger | None,
     ) -> None:
         self._rearranger = rearranger
-        self._units, self._walk, self._steps = units, walk, tuple(steps)
+        self._reader, self._walk, self._steps = units.reader(walk.hold), walk, tuple(steps)
         self._encoders, self._table, self._seq_len, self._on_error = encoders(tokenizer), table, seq_len, on_error
+
+    def begin(self, turns: Mapping[int, int]) -> None:
+        """Hear at which turn each lane will begin, so that what they read first can be read together."""
+        self._reader.begin({(lane, turn): self._units(lane, turn) for lane, turn in turns.items()})
+
+    def _units(self, lane: int, turn: int) -> list[int]:
+        return [unit for _, unit in self._walk.turn(lane, turn)]
 
     def blocks(self, lane: int, turn: int = 0, number: int = 0, *, noted: bool = True) -> Iterator[Block]:
         """The blocks of a lane from block `number` of a turn on, until the walk ends; with the rows that left if noted.
@@ -101,7 +107,7 @@ class Mill:
             if not (wanted := self._walk.turn(lane, stop)):
                 return
             silent += len(wanted)
-            for block in self._of_turn(stop, wanted, number if stop == turn else 0, noted):
+            for block in self._of_turn(lane, stop, wanted, number if stop == turn else 0, noted):
                 silent = 0 if len(block.tokens) else silent
                 yield block
             if silent >= max(self._walk.units, self._walk.hold) and self._walk.epochs is None:
@@ -110,16 +116,14 @@ class Mill:
                     "left: loosen the filters, or name files with text."
                 )
 
-    def _of_turn(self, turn: int, wanted: list[tuple[int, int]], first: int, noted: bool) -> Iterator[Block]:
+    def _of_turn(self, lane: int, turn: int, wanted: list[tuple[int, int]], first: int, noted: bool) -> Iterator[Block]:
         """The blocks of some units from the one called `first` on.
 
         Those before it that had to be read are passed over, neither judged nor encoded, and counted. What could not be
         read after the last document comes with a block of none.
         """
         told = _Told(Mishaps(self._on_error))
-        held = Turn(
-            [self._units[unit] for _, unit in wanted], self._units.formats, self._walk.hold * self._units.block_bytes
-        )
+        held = self._reader.turn((lane, turn), [unit for _, unit in wanted], self._units(lane, turn + 1))
         number = again = 0
         for number, batch in held.blocks(first, told.mishaps):
             unread = told.since(again)

@@ -30,7 +30,9 @@ def mill_of(stream: Batches, k: int) -> Mill:
     """What makes the blocks of stream k of a mix."""
     own, first = stream.streams[k], stream.first
     kind = CUTS[str(first.cut)]
-    return Mill(stream.units[k], stream.walk(k), own.steps, first.encoder, kind.table, first.seq_len, own.on_error,
+    # They have one vocabulary, so one encoder serves all; but a column of ids, which needs none, has its own.
+    encoder = first.encoder if type(own.encoder) is type(first.encoder) else own.encoder
+    return Mill(stream.units[k], stream.walk(k), own.steps, encoder, kind.table, first.seq_len, own.on_error,
                 stream.rearranger(k))  # fmt: skip
 
 

@@ -194,6 +194,8 @@ class StreamLoader(Observed):
             places = self._places[:, 3 * k : 3 * k + 3].tolist()
             each = zip(self._rows, places, strict=True)
             mill = mill_of(self.stream, k)
+            if self.stream.weights[k] and not self._crew:
+                mill.begin({row: place[0] for row, place in zip(self._rows, places, strict=True)})
             made.append([kind(self._blocks(mill, k, row, place), place[2], first.seq_len) for row, place in each])
         return made
 

@@ -32,7 +32,7 @@ from gristmill.streams.augment import ALONE, AugmentedRows, Rearranger, asks, ch
 from gristmill.streams.lanes import Walk
 from gristmill.streams.steps import Clean, Filter, Function, Map, Step, recipe_of
 from gristmill.streams.stores import check_store
-from gristmill.streams.units import SourceFiles, Units
+from gristmill.streams.units import Cut, SourceFiles, Units
 from gristmill.tokenize.tokenizer import Tokenizer, load_tokenizer
 
 if TYPE_CHECKING:
@@ -91,6 +91,10 @@ class Stream:
     def formats(self) -> dict[str, Format]:
         """How the files of each source are read."""
         return {source.name or self.name: source.format for source in self.sources}
+
+    def units(self, lanes: int) -> Cut:
+        """What the documents are cut into for so many lanes; asking lists the files."""
+        return Units(self.files(), self.formats, lanes)
 
     def clean(self, **options: object) -> Stream:
         """Normalise texts, with the options of a recipe's `clean`."""
@@ -284,9 +288,9 @@ class Batches:
         return self.streams[0]
 
     @functools.cached_property
-    def units(self) -> tuple[Units, ...]:
-        """What the files of each stream are cut into; asking lists them."""
-        return tuple(Units(each.files(), each.formats, self.batch_size) for each in self.streams)
+    def units(self) -> tuple[Cut, ...]:
+        """What each stream is cut into; asking lists its files."""
+        return tuple(each.units(self.batch_size) for each in self.streams)
 
     def walk(self, k: int) -> Walk:
         """The way of the lanes through the units of stream k."""

@@ -8,7 +8,7 @@ twice.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,26 @@ from gristmill.sources.batches import joined
 from gristmill.sources.kinds import resumes_anywhere
 from gristmill.sources.tar import BLOCK
 from gristmill.sources.units import Unit, read_from, read_unit
+
+# A lane, and which of its turns.
+Place = tuple[int, int]
+
+
+class Blocks(Protocol):
+    """A turn, whatever its documents are read from."""
+
+    def blocks(self, name: int, mishaps: Mishaps) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The blocks in their order, with their names: from that called `name` on, or all where none can be sought."""
+
+
+class Reader(Protocol):
+    """Reads the turns of a loader's lanes; it may read ahead of them."""
+
+    def begin(self, first: Mapping[Place, Sequence[int]]) -> None:
+        """Hear where each lane begins, and the units of that turn."""
+
+    def turn(self, place: Place, units: Sequence[int], after: Sequence[int]) -> Blocks:
+        """The turn at a place; `after` are the units of the lane's next one."""
 
 
 class _Named(NamedTuple):
@@ -47,8 +67,7 @@ class Turn:
                 (int(names[0]), documents) for documents, names in _grouped(self._sought(name, mishaps), self._size)
             )
         batches = (batch for unit in self._units for batch in read_unit(unit, self._formats[unit.source], mishaps))
-        unnamed = (_Named(batch, np.zeros(len(batch), np.int64)) for batch in batches)
-        return enumerate(block.documents for block in _grouped(unnamed, self._size))
+        return numbered(batches, self._size)
 
     def _sought(self, name: int, mishaps: Mishaps) -> Iterator[_Named]:
         """The documents from the one called `name` on."""
@@ -63,6 +82,12 @@ class Turn:
         for batch in read_from(part, at, self._formats[part.file.source], mishaps):
             rows = batch.column("row").to_numpy()
             yield _Named(batch, self._begins[number] + (rows - part.start) // BLOCK)
+
+
+def numbered(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The documents of batches as blocks of about `size` bytes of text, counted from 0."""
+    unnamed = (_Named(batch, np.zeros(len(batch), np.int64)) for batch in batches)
+    return enumerate(block.documents for block in _grouped(unnamed, size))
 
 
 def _grouped(batches: Iterable[_Named], size: int) -> Iterator[_Named]:

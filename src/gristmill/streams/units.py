@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from gristmill.sources.base import Format, InputFile, Part, expand
 from gristmill.sources.kinds import resumes_anywhere
 from gristmill.sources.units import Unit, file_parts, file_sizes
 from gristmill.store.folder import own_files
+from gristmill.streams.turns import Place, Reader, Turn
 
 # Every lane begins with a block of text: so many bytes in all, and in one (a third of what a block of 512 KiB takes is
 # not for its bytes). So a first batch of 64 rows is there after 64 MiB.
@@ -30,6 +32,19 @@ _LEAST, _COUNT = 1 << 12, 1 << 20
 _EACH = 4
 # The most of a tar: places in a turn of 127 such units still have 32 bits.
 MOST_SOUGHT = 1 << 34
+
+
+class Cut(Protocol):
+    """What a stream is cut into: units, which lanes read."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Names all that decides which documents are in which unit."""
+
+    def reader(self, hold: int) -> Reader:
+        """What reads them for the lanes of one loader, `hold` at a time."""
 
 
 @dataclass(frozen=True)
@@ -79,11 +94,27 @@ class Units:
             return _stretches(self.files[file], self.sizes[file], min(self._share, MOST_SOUGHT))
         return file_parts(self.files[file], self.sizes[file], format, self.unit_bytes)
 
+    def reader(self, hold: int) -> Reader:
+        """Files are read when a lane comes to them: what is read ahead is the matter of their places."""
+        return _FileReader(self, hold)
+
     @property
     def fingerprint(self) -> str:
         """Which files, of what size, cut how: names are below what the user named, so a moved folder is the same."""
         files = [[file.source, file.name, size] for file, size in zip(self.files, self.sizes, strict=True)]
         return fingerprint([self.unit_bytes, self.block_bytes, files])
+
+
+@dataclass(frozen=True)
+class _FileReader:
+    units: Units
+    hold: int
+
+    def begin(self, first: Mapping[Place, Sequence[int]]) -> None:
+        pass
+
+    def turn(self, place: Place, units: Sequence[int], after: Sequence[int]) -> Turn:
+        return Turn([self.units[unit] for unit in units], self.units.formats, self.hold * self.units.block_bytes)
 
 
 def _stretches(file: InputFile, size: int, each: int) -> list[Part]:
