@@ -1,4 +1,4 @@
-"""The pages hold together: no link is dead, every page is in the navigation, and the site is built without a warning."""
+"""The pages hold together: no link is dead, every page is in the navigation, and the site builds without a warning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/start.md, followed from its first command to its last: a trained, killed and resumed model, and what it prints."""
+"""docs/start.md, followed from its first command to its last: a model is trained, killed and resumed."""
 
 from __future__ import annotations
 
@@ -23,8 +23,16 @@ class Block:
     def run(self, folder: Path) -> str:
         command = ["bash", "-euo", "pipefail", "-c"] if self.kind == "sh" else [sys.executable, "-c"]
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        done = subprocess.run([*command, self.code], cwd=folder, env={**os.environ, "PATH": path}, text=True,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)  # fmt: skip
+        done = subprocess.run(
+            [*command, self.code],
+            cwd=folder,
+            env={**os.environ, "PATH": path},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
         assert done.returncode == 0, f"{self.code}\n{done.stdout}"
         return done.stdout
 
