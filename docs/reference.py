@@ -232,7 +232,7 @@ def methods(cls: type) -> list[tuple[str, str]]:
     for base in reversed([base for base in cls.__mro__ if base.__module__.startswith("gristmill.")]):
         for name, thing in vars(base).items():
             shown = _method(name, thing)
-            if shown and not name.startswith("_"):
+            if shown and shown[1] and not name.startswith("_"):
                 offered[name] = shown
     return list(offered.values())
 

@@ -54,9 +54,9 @@ def outside() -> dict[str, str]:
 
 
 def blocks(document: Path, kind: str) -> list[tuple[int, str]]:
-    """The (line, code) of every block of a kind, but for ```sh install: that is what was done here."""
+    """The (line, code) of every block of a kind, but for ```sh install, which was done here, and ```sh torch."""
     text = document.read_text(encoding="utf-8")
-    found = re.finditer(rf"^```{kind}(?: (?!install)[^\n]*)?\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    found = re.finditer(rf"^```{kind}(?: (?!install|torch)[^\n]*)?\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     return [(text[: match.start(1)].count("\n"), match[1]) for match in found]
 
 

@@ -1,4 +1,4 @@
-"""The pages hold together: no link is dead, every page is in the navigation, and the site is built without a warning."""
+"""The pages hold together: no link is dead, every page is in the navigation, and the site builds without a warning."""
 
 from __future__ import annotations
 
@@ -66,5 +66,8 @@ def test_the_site_is_built_without_a_warning_and_asks_for_nothing_elsewhere(buil
     done = subprocess.run([sys.executable, "docs/build.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     for page in (tmp_path / "build" / "site").rglob("*.html"):
-        fetched = re.findall(r"<(?:script|link|img|iframe)\b[^>]*?\b(?:src|href)=\"?(https?:[^\s\">]+)", page.read_text())
+        assert "```" not in page.read_text(), f"{page}: a block of code is not taken for one"
+        fetched = re.findall(
+            r"<(?:script|link|img|iframe)\b[^>]*?\b(?:src|href)=\"?(https?:[^\s\">]+)", page.read_text()
+        )
         assert fetched == [], page

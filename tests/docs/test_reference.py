@@ -31,7 +31,10 @@ def test_every_key_of_a_recipe_is_in_it_with_its_default(reference: Any) -> None
     for heading, (_, cls, _) in reference.recipe_parts().items():
         section = page.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
         for field in reference.keys_of(cls):
-            assert f"\n| `{field.name}` | {reference.cell(reference.default(field))} |" in section, (heading, field.name)
+            assert f"\n| `{field.name}` | {reference.cell(reference.default(field))} |" in section, (
+                heading,
+                field.name,
+            )
 
 
 def test_every_public_name_and_error_is_in_it(reference: Any) -> None:
