@@ -4,8 +4,8 @@
     metrics.wandb(loader, wandb.init(project="mine"))
     metrics.prometheus(loader)               # with prometheus_client.start_http_server(9000)
 
-The figures are those of `loader.stats()`: numbers under the names that they have there. Nothing is asked of the loop but
-a look at every `every`-th step; Prometheus asks by itself, and costs the loop nothing.
+The figures are those of `loader.stats()`: numbers under the names that they have there. Nothing is asked of the loop
+but a look at every `every`-th step; Prometheus asks by itself, and costs the loop nothing.
 """
 
 from __future__ import annotations
