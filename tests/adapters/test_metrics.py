@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -62,9 +63,14 @@ def test_figures_of_streams_are_numbers_too() -> None:
 
 
 def test_what_is_no_loader_and_no_writer_is_refused(loader: gm.Loader) -> None:
-    for call in (lambda: metrics.tensorboard(loader, 3), lambda: metrics.wandb(loader, 3),
-                 lambda: metrics.prometheus(3), lambda: metrics.wandb(3, __import__("types").SimpleNamespace(log=print))):  # fmt: skip
-        with pytest.raises(gm.ConfigError):
-            call()
+    writer = SimpleNamespace(add_scalar=print, log=print)
+    with pytest.raises(gm.ConfigError, match="writer"):
+        metrics.tensorboard(loader, 3)
+    with pytest.raises(gm.ConfigError, match="run"):
+        metrics.wandb(loader, 3)
+    with pytest.raises(gm.ConfigError, match="loader"):
+        metrics.prometheus(3)  # type: ignore[arg-type]
+    with pytest.raises(gm.ConfigError, match="loader"):
+        metrics.wandb(3, writer)  # type: ignore[arg-type]
     with pytest.raises(gm.ConfigError, match="every"):
-        metrics.tensorboard(loader, __import__("types").SimpleNamespace(add_scalar=print), every=0)
+        metrics.tensorboard(loader, writer, every=0)

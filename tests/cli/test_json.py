@@ -62,7 +62,8 @@ def test_every_command_prints_one_json_value_and_nothing_else(
     recipe = f"out: new\nsources: [{{name: a, paths: ['{tmp_path}/raw.txt']}}]\ntokenizer: byte\n"
     (tmp_path / "recipe.yaml").write_text(recipe)
     (tmp_path / "ids.txt").write_text("d7\nnobody\n")
-    places = {"run": recorded, "ids": tmp_path / "ids.txt", "store": store, "copied": copied, "plan": plan_file, "checkpoint": checkpoint, "bare": bare,
+    places = {"run": recorded, "ids": tmp_path / "ids.txt",
+              "store": store, "copied": copied, "plan": plan_file, "checkpoint": checkpoint, "bare": bare,
               "raw": tmp_path / "raw.txt", "recipe": tmp_path / "recipe.yaml", "new": tmp_path / "new",
               "seen": gm.load_plan(plan_file).trace(3)[0].doc_id}  # fmt: skip
     value = call(name, *(word.format(**places) for word in arguments.split()), "--json").json

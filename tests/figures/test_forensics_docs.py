@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pyarrow.parquet as pq
+
 from page_script import PATH, script
 
 

@@ -96,7 +96,7 @@ def prometheus(loader: Watched, registry: CollectorRegistry | None = None) -> No
     with extra("metrics", __name__):
         from prometheus_client import REGISTRY
 
-    (registry or REGISTRY).register(_Collector(as_loader(loader)))  # type: ignore[arg-type]  # a collector by its verbs
+    (registry or REGISTRY).register(_Collector(as_loader(loader)))
 
 
 class _Collector:
