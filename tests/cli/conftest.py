@@ -116,3 +116,16 @@ def bare(tmp_path: Path) -> Path:
     """A headerless file of uint16 tokens, EOS 256."""
     tiny_store(tmp_path / "bare", shards=1)
     return tmp_path / "bare" / "part-0.bin"
+
+
+@pytest.fixture(scope="session")
+def recorded(store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of 99 steps with the losses of its rows: those that hold the document d7 have a high one."""
+    folder = tmp_path_factory.mktemp("run")
+    plan = gm.Plan({"web": gm.open(store)}, seq_len=32, batch_size=4, seed=1, steps=99)
+    high = {(seen.step, seen.row) for seen in plan.find("d7")}
+    with gm.Loader(plan, threads=0) as loader:
+        loader.record(folder / "served.parquet")
+        for step, _ in enumerate(loader):
+            loader.record_loss([9.0 if (step, row) in high else 3.0 + 0.01 * (step % 5) for row in range(4)])
+    return folder

@@ -14,7 +14,8 @@ FROZEN = {
     "init": "FILE --json --overwrite --storage",
     "stream": "RECIPE --batch-size --cut --examples --json --seed --seq-len --steps --storage",
     "train-tokenizer": "INPUT --json --limit --out --overwrite --storage --text-field --vocab-size",
-    "inspect": "PATH --doc --dtype --eos --json --paths --plan --step --storage --until",
+    "inspect": "PATH --doc --dtype --eos --exclude-doc --exclude-step --from-step --json --out --paths --plan --spikes "
+    "--step --storage --until",
     "dropped": "DIR --examples --json --reason --rule --source --storage",
     "verify": "DIR --json --storage",
     "index": "PATH --dtype --eos --force --index-dir --json --seq-len --storage",
@@ -23,6 +24,8 @@ FROZEN = {
     "import": "FILE --boundaries --dtype --eos --json --out --overwrite --split --storage --tokenizer",
     "simulate": "PLAN --bandwidth --cache --json --latency --nodes --per-1000-requests --per-gb --ranks "
     "--requests-per-second --step-time --steps --storage",
+    "ledger": "PLAN --html --ids --json --out --storage --until",
+    "watch": "RUN --json --once --seconds --storage",
     "bench": "PATH --batch-size --cut --dtype --eos --json --keys --seconds --seq-len --storage",
     "warm": "--dir --json --recipe --storage",
     "demo": "--json --out --storage",

@@ -24,6 +24,9 @@ COMMANDS: dict[str, list[tuple[str, set[str]]]] = {
                 ("{store} --paths", {"train", "val"}),
                 ("{store} --doc d7", {"number", "text"}), ("{plan}", {"fingerprint", "phases", "forecast"}),
                 ("{plan} --step 3", {"row", "doc_id"}), ("{plan} --doc {seen}", {"step", "row"}),
+                ("{run}", {"step", "tokens", "mix"}), ("{run} --step 3", {"step", "loss", "rows"}),
+                ("{run} --spikes", {"spikes", "suspects", "window", "threshold"}),
+                ("{run} --exclude-step 3 --out {new}", {"plan", "fingerprint", "checkpoints_up_to"}),
                 ("{checkpoint} --plan {plan}", {"step", "digest"}), ("{bare} --dtype uint16", {"tokens", "dtype"})],
     "dropped": [("{store}", {"path", "documents", "groups"})],
     "verify": [("{store}", {"shards", "faults", "seconds"})],
@@ -32,6 +35,9 @@ COMMANDS: dict[str, list[tuple[str, set[str]]]] = {
     "export": [("{store} --to npy --out {new}", {"format", "copied", "notes", "seconds"})],
     "import": [("{bare} --dtype uint16 --tokenizer byte --out {new}", {"documents", "linked", "seconds"})],
     "simulate": [("{plan} --bandwidth 20MB/s --ranks 2", {"bytes", "requests", "stalled_share", "stretches"})],
+    "ledger": [("{plan} --until 3", {"tokens", "documents", "sources", "domains", "licences"}),
+               ("{run} --ids {ids}", {"asked", "known", "trained", "unknown", "documents"})],
+    "watch": [("{run}", {"step", "tokens_per_second", "waited_share", "mix"})],
     "stream": [("{recipe} --steps 2 --seq-len 32 --batch-size 2 --examples 1",
                 {"files", "rows", "funnel", "dropped", "tokens_per_second", "undone"})],
     "bench": [("{store} --seq-len 32 --batch-size 4 --seconds 0.05", {"threads", "tokens_per_second"})],
@@ -50,13 +56,15 @@ def test_no_command_is_missing_here() -> None:
     ("name", "arguments", "keys"), CALLS, ids=lambda value: value if isinstance(value, str) else ""
 )
 def test_every_command_prints_one_json_value_and_nothing_else(
-    call: Command, store: Path, copied: Path, plan_file: Path, checkpoint: Path, bare: Path, tmp_path: Path,
-    name: str, arguments: str, keys: set[str],
+    call: Command, store: Path, copied: Path, plan_file: Path, checkpoint: Path, bare: Path, recorded: Path,
+    tmp_path: Path, name: str, arguments: str, keys: set[str],
 ) -> None:  # fmt: skip
     (tmp_path / "raw.txt").write_text("The mill grinds what it is given.\n" * 50)
     recipe = f"out: new\nsources: [{{name: a, paths: ['{tmp_path}/raw.txt']}}]\ntokenizer: byte\n"
     (tmp_path / "recipe.yaml").write_text(recipe)
-    places = {"store": store, "copied": copied, "plan": plan_file, "checkpoint": checkpoint, "bare": bare,
+    (tmp_path / "ids.txt").write_text("d7\nnobody\n")
+    places = {"run": recorded, "ids": tmp_path / "ids.txt",
+              "store": store, "copied": copied, "plan": plan_file, "checkpoint": checkpoint, "bare": bare,
               "raw": tmp_path / "raw.txt", "recipe": tmp_path / "recipe.yaml", "new": tmp_path / "new",
               "seen": gm.load_plan(plan_file).trace(3)[0].doc_id}  # fmt: skip
     value = call(name, *(word.format(**places) for word in arguments.split()), "--json").json

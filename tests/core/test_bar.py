@@ -77,3 +77,44 @@ def test_a_command_closes_by_the_bytes_that_its_first_work_read() -> None:
         bar.start("writing", 99)
         bar.advance(99)
         assert bar.read == 7
+
+
+def test_a_log_tells_of_documents_once_they_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    with Bar(log_seconds=0) as bar:
+        bar.start("reading", 10)
+        bar.count(3, 4)
+        bar.count(-1, 0)
+        bar.advance(5)
+    assert re.search(r"; 2 of 4 documents kept, [\d,.]+ MB of memory$", capsys.readouterr().err, re.MULTILINE)
+
+
+PICTURE = """
+from gristmill.core import bar as picture
+picture._WORTH_SECONDS = 0
+with picture.Bar() as bar:
+    bar.start("reading and filtering", 48_000_000)
+    bar.count(900, 1000)
+    bar.advance(48_000_000)
+    bar.start("writing shards", 3, "shards")
+    bar.advance(2)
+    bar._live.refresh()
+"""
+
+
+def test_a_terminal_keeps_what_is_done_above_what_is_at_work_and_documents_below() -> None:
+    ours, theirs = pty.openpty()
+    place = {**os.environ, "COLUMNS": "80", "TERM": "xterm"}
+    child = subprocess.Popen([sys.executable, "-c", PICTURE], stderr=theirs, env=place)
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            shown += os.read(ours, 4096)
+        except OSError:  # the other side is closed
+            break
+    assert child.wait() == 0
+    lines = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", shown.decode()).replace("\r", "\n").split("\n")
+    last = [line for line in lines if line.strip()][-3:]
+    assert "reading and filtering" in last[0] and "48.0 of 48.0 MB" in last[0]
+    assert "writing shards" in last[1] and "2 of 3 shards" in last[1]
+    assert re.fullmatch(r"900 of 1,000 documents kept, [\d,.]+ MB of memory", last[2].strip())

@@ -4,8 +4,8 @@
     metrics.wandb(loader, wandb.init(project="mine"))
     metrics.prometheus(loader)               # with prometheus_client.start_http_server(9000)
 
-The figures are those of `loader.stats()`: numbers under the names that they have there. Nothing is asked of the loop but
-a look at every `every`-th step; Prometheus asks by itself, and costs the loop nothing.
+The figures are those of `loader.stats()`: numbers under the names that they have there. Nothing is asked of the loop
+but a look at every `every`-th step; Prometheus asks by itself, and costs the loop nothing.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def prometheus(loader: Watched, registry: CollectorRegistry | None = None) -> No
     with extra("metrics", __name__):
         from prometheus_client import REGISTRY
 
-    (registry or REGISTRY).register(_Collector(as_loader(loader)))  # type: ignore[arg-type]  # a collector by its verbs
+    (registry or REGISTRY).register(_Collector(as_loader(loader)))
 
 
 class _Collector:

@@ -1,8 +1,9 @@
 """The steps of a run whose loss stands out, and the documents behind them.
 
-A loss is compared with those of the WINDOW steps before it: it stands out if it is more than THRESHOLD deviations above
-their median. A deviation is 1.4826 times the median distance from that median (for a bell curve, one standard
-deviation), and at least 0.2 % of it. Medians do not move for a spike, so that one does not hide the next.
+A loss is compared with the median of the SHORT steps before it, which follows a loss that falls. How far losses are
+from that median is noted for WINDOW steps: this one stands out if it is more than THRESHOLD deviations above the usual
+distance. A deviation is 1.4826 times the median distance from the usual one (for a bell curve, one standard deviation),
+and at least 0.2 % of the loss. Medians do not move for a spike, so that one does not hide the next.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from gristmill.places.door import address_of
 from gristmill.store.manifest import read_manifest
 from gristmill.store.reader import Store
 
-WINDOW, LEAST, THRESHOLD = 128, 16, 6.0
+SHORT, WINDOW, LEAST, THRESHOLD = 16, 128, 32, 6.0
 _MOST_SPIKES, _MOST_SUSPECTS = 20, 20
 _BELL, _LEAST_DEVIATION = 1.4826, 0.002
 # Windows that are looked at together: 64 MB of them.
@@ -34,7 +35,7 @@ _SHOWN_TEXT = 100
 
 @dataclass(frozen=True)
 class Spike:
-    """A step, its loss and the median of those before it, so many deviations apart.
+    """A step, its loss and what that would usually be, so many deviations apart.
 
     rows: those of the batch whose own loss stands out from the others'; none where losses of rows are not known, and
     then all documents of the step may be behind it.
@@ -93,24 +94,41 @@ def find_spikes(run: Run) -> Spikes:
 
 
 def standing_out(losses: Floats) -> tuple[Floats, Floats]:
-    """Of each loss the median of up to WINDOW before it, and how many deviations it is above; 0 for the first ones."""
+    """What each loss would usually be, and how many deviations it is above that; 0 for the first LEAST."""
     finite = np.isfinite(losses)
     calm = np.where(finite, losses, losses[finite].max() if finite.any() else 0.0)
     usual, deviation = np.copy(calm), np.ones(len(calm))
-    for i in range(LEAST, min(WINDOW, len(calm))):
-        usual[i], deviation[i] = (values[0] for values in _usual(calm[None, :i]))
-    if len(calm) > WINDOW:
-        windows = sliding_window_view(calm[:-1], WINDOW)
-        for at in range(0, len(windows), _TOGETHER):
-            here = slice(WINDOW + at, WINDOW + at + _TOGETHER)
-            usual[here], deviation[here] = _usual(windows[at : at + _TOGETHER])
+    if len(calm) > LEAST:
+        before = _medians(calm, SHORT)
+        usual[LEAST:], deviation[LEAST:] = _expected(before, calm[SHORT:] - before)
     return usual, np.where(finite, (calm - usual) / deviation, np.inf)
 
 
+def _medians(values: Floats, size: int) -> Floats:
+    """Of each value from `size` on the median of the `size` before it."""
+    windows = sliding_window_view(values[:-1], size)
+    return np.concatenate([np.median(windows[at : at + _TOGETHER], axis=1) for at in range(0, len(windows), _TOGETHER)])
+
+
+def _expected(before: Floats, distance: Floats) -> tuple[Floats, Floats]:
+    """From LEAST on: the median before it, moved as losses usually are from theirs, and the deviation of that."""
+    first = LEAST - SHORT
+    moved, deviation = np.empty(len(distance)), np.empty(len(distance))
+    for i in range(first, min(WINDOW, len(distance))):
+        moved[i], deviation[i] = (values[0] for values in _usual(distance[None, :i]))
+    if len(distance) > WINDOW:
+        windows = sliding_window_view(distance[:-1], WINDOW)
+        for at in range(0, len(windows), _TOGETHER):
+            here = slice(WINDOW + at, WINDOW + at + _TOGETHER)
+            moved[here], deviation[here] = _usual(windows[at : at + _TOGETHER])
+    usual = (before + moved)[first:]
+    return usual, np.maximum(deviation[first:], np.maximum(_LEAST_DEVIATION * np.abs(usual), 1e-12))
+
+
 def _usual(windows: Floats) -> tuple[Floats, Floats]:
+    """The median of each row, and 1.4826 times the median distance from it."""
     median = np.median(windows, axis=1)
-    distance = np.median(np.abs(windows - median[:, None]), axis=1)
-    return median, np.maximum(np.maximum(_BELL * distance, _LEAST_DEVIATION * np.abs(median)), 1e-12)
+    return median, _BELL * np.median(np.abs(windows - median[:, None]), axis=1)
 
 
 def _spike(
@@ -129,7 +147,8 @@ def _high_rows(losses: Floats) -> Ints:
     if not len(known):
         return np.arange(0)
     median, deviation = (float(values[0]) for values in _usual(known[None, :]))
-    high = np.flatnonzero((losses > median + THRESHOLD * deviation) | np.isinf(losses))
+    limit = median + THRESHOLD * max(deviation, _LEAST_DEVIATION * abs(median))
+    high = np.flatnonzero((losses > limit) | np.isinf(losses))
     return high if len(high) else np.array([int(np.nanargmax(losses))])
 
 

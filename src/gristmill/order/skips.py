@@ -29,7 +29,8 @@ class Skips:
             return np.zeros(len(steps), np.bool_)
         starts, ends = np.array(self.ranges, dtype=np.int64).T
         found = np.searchsorted(starts, steps, side="right") - 1
-        return (found >= 0) & (steps < ends[np.maximum(found, 0)])
+        covered: Mask = (found >= 0) & (steps < ends[np.maximum(found, 0)])
+        return covered
 
     def next_served(self, step: int) -> int:
         """The first step at or after `step` that is served."""

@@ -68,7 +68,7 @@ def find(plan: Plan, doc_id: str, until: int | None = None) -> list[Seen]:
     places = {k: source.store.locate([doc_id])[doc_id] for k, source in enumerate(plan.sources)}
     if not any(places.values()):
         raise ConfigError(f"The document {doc_id!r} is in none of the sources {', '.join(plan.names)}.")
-    seen = set()
+    seen: set[Seen] = set()
     for k, documents in places.items():
         found = sightings(plan, k, np.array(documents, dtype=np.int64), until)
         rows = np.stack([found.step, found.row, found.epoch], axis=1).tolist()

@@ -72,8 +72,8 @@ def show_spikes(found: Spikes) -> None:
         table("documents behind them, the most suspicious first", ("", "document", "source", "suspicion"), rows)
     line("")
     paragraph(
-        f"A loss stands out if it is more than {found.threshold:g} deviations above the median of the {found.window} "
-        f"steps before it; {found.steps:,} steps have a loss."
+        f"A loss stands out if it is more than {found.threshold:g} deviations above what the {found.window} steps "
+        f"before it let expect; {found.steps:,} steps have a loss."
     )
 
 

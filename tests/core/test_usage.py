@@ -1,0 +1,21 @@
+"""How much memory a run holds."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from gristmill.core.usage import resident_bytes
+
+HOLDS = "held = bytearray(b'x' * 200_000_000); print(len(held), flush=True); input()"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system does not tell")
+def test_the_memory_of_processes_that_were_started_counts() -> None:
+    before = resident_bytes()
+    child = subprocess.Popen([sys.executable, "-c", HOLDS], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert child.stdout is not None and child.stdout.readline()
+    assert before > 10_000_000 and resident_bytes() > before + 150_000_000
+    child.communicate(b"\n")
