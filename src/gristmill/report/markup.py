@@ -32,9 +32,14 @@ def html(value: object) -> Html:
     return Html("") if value is None else isolated(str(value))
 
 
+def visible(text: str) -> str:
+    """A text with symbols for its control characters."""
+    return text.translate(_UNSEEN)
+
+
 def plain(text: str) -> str:
     """A text escaped, its control characters as symbols: for attributes, and where direction does not matter."""
-    return escape(text.translate(_UNSEEN))
+    return escape(visible(text))
 
 
 def isolated(text: str) -> Html:
