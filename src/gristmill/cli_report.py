@@ -18,6 +18,7 @@ def run_report(chosen: argparse.Namespace) -> None:
 
     path, other = _existing(chosen.path), _existing(chosen.vs) if chosen.vs else None
     out = as_target("--out", chosen.out or target(path) if other is None else _compared(chosen.out))
+    _check_free(out)
     made, figures = report(path, other)
     write(made, out)
     answer(chosen, {"report": str(out), "figures": figures}, lambda: line(f"{out} is written: open it in a browser."))
@@ -30,6 +31,12 @@ def _existing(given: str) -> Address:
     if not place_at(path).exists() and not place_at(path / "manifest.json").exists():
         raise ConfigError(f"{path} does not exist.")
     return path
+
+
+def _check_free(out: Address) -> None:
+    """A page may be replaced, anything else may not."""
+    if place_at(out).exists() and not place_at(out).read(0, 15).lower().startswith(b"<!doctype html"):
+        raise ConfigError(f"{out} exists and is no page: choose another name.", arguments="out")
 
 
 def _compared(given: str | None) -> str:

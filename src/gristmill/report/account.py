@@ -69,7 +69,7 @@ def _group(group: DroppedGroup, near_limits: Mapping[str, list[DroppedRow]]) -> 
 
 def _example(row: DroppedRow) -> Html:
     value, detail = row.get("value"), row.get("detail")
-    said = ", ".join([*([f"{value:.4g}"] if value is not None else []), *([detail[:200]] if detail else [])])
+    said = ", ".join([*([f"measured {value:.4g}"] if value is not None else []), *([detail[:200]] if detail else [])])
     name = row.get("id") or f"row {row.get('row')} of {row.get('path')}"
     head = tag("div", tag("span", name, class_="id"), " ", tag("span", said, class_="faint"))
     text = row.get("text")

@@ -55,10 +55,10 @@ def bars(title: str, series: Sequence[tuple[str, Sequence[Point]]], shown: Calla
 
 def columns(title: str, points: Sequence[Point], shown: Callable[[float], str] = short) -> Html:
     """Standing bars: a histogram."""
-    chart = _chart("Bar", 220, shown, show_x_guides=False)
+    chart = _chart("Bar", 220, shown)
     chart.x_labels = [point.label for point in points]
     chart.add("", [{"value": point.value, "label": point.hover} for point in points])
-    return _drawn(chart, title)
+    return _drawn(chart, title, kind="columns")
 
 
 def pie(title: str, points: Sequence[Point]) -> Html:
@@ -75,9 +75,10 @@ def lines(
     shown: Callable[[float], str] = short,
     stacked: bool = False,
 ) -> Html:
-    """Lines over steps: (step, value, hover) each; stacked ones are filled, and their steps must be the same."""
+    """Lines over steps: (step, value, hover) each; stacked ones are filled shares of 1 at the same steps."""
     kind = "StackedLine" if stacked else "XY"
-    chart = _chart(kind, 230, shown, fill=stacked, dots_size=1.5, margin_right=24)
+    extent = {"range": (0, 1), "fill": True, "dots_size": 4} if stacked else {"dots_size": 1.5}
+    chart = _chart(kind, 230, shown, margin_right=24, **extent)
     if stacked:
         chart.x_labels = [short(step) for step, _, _ in series[0][1]]
         chart.show_minor_x_labels = False
@@ -87,7 +88,7 @@ def lines(
     for _, own in series:
         values = [{"value": value if stacked else (step, value), "label": hover} for step, value, hover in own]
         chart.add("", values)
-    return _drawn(chart, title, [name for name, _ in series])
+    return _drawn(chart, title, [name for name, _ in series], "areas" if stacked else "")
 
 
 def _chart(kind: str, height: int, shown: Callable[[float], str], **more: Any) -> Graph:
@@ -96,7 +97,7 @@ def _chart(kind: str, height: int, shown: Callable[[float], str], **more: Any) -
 
     style = Style(label_font_size=_FONT, major_label_font_size=_FONT)
     chart: Graph = getattr(pygal, kind)(
-        js=[], css=[], style=style, width=WIDTH, height=height, margin=4, spacing=6, formatter=shown,
+        js=[], css=[], style=style, width=WIDTH, height=height, margin=4, spacing=6,
         value_formatter=shown, show_legend=False, truncate_label=_LABEL_CHARS, max_scale=5, min_scale=2, **more,
     )  # fmt: skip
     return chart
@@ -107,10 +108,10 @@ def _label(text: str) -> str:
     return text if len(text) <= _LABEL_CHARS else text[: _LABEL_CHARS - 1] + "…"
 
 
-def _drawn(chart: Graph, title: str, names: Sequence[str] = ()) -> Html:
+def _drawn(chart: Graph, title: str, names: Sequence[str] = (), kind: str = "") -> Html:
     """The chart, over a legend of the page's own where it has several series."""
     made = _cleaned(chart.render_tree())
-    made.set("class", "chart many" if len(names) > 1 else "chart")
+    made.set("class", f"chart {'many' if len(names) > 1 else ''} {kind}".strip())
     made.set("role", "img")
     made.set("aria-label", visible(title))
     keys = [tag("li", tag("i", class_=f"key color-{number}"), name) for number, name in enumerate(names)]

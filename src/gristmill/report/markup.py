@@ -43,8 +43,11 @@ def plain(text: str) -> str:
 
 
 def isolated(text: str) -> Html:
-    """A text whose direction ends with it: marks that turn the writing around do so inside of it only."""
-    return Html(f'<bdi dir="auto">{plain(text)}</bdi>') if text else Html("")
+    """A text whose direction ends with it: marks that turn the writing around do so inside of it only.
+
+    Plain ASCII turns nothing.
+    """
+    return Html(plain(text)) if text.isascii() else Html(f'<bdi dir="auto">{plain(text)}</bdi>')
 
 
 def joined(parts: Iterable[object], between: str = "") -> Html:

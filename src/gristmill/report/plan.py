@@ -128,7 +128,8 @@ def bytes_section(picture: PlanPicture) -> Section:
         fetched += part.bytes
         course.append((part.to_step, fetched, f"{fetched:,} bytes up to step {part.to_step:,}"))
     known = facts({"fetched": size(found.bytes), "of which in batches": size(found.served_bytes),
-                   "requests": found.requests, "held at once": size(found.cache_bytes)})  # fmt: skip
+                   "requests": found.requests,
+                   "cache with which it waits least": size(found.smallest_cache_bytes)})  # fmt: skip
     about = paragraph(
         "One node that reads all of each batch from a bucket and keeps nothing; `gristmill simulate` has the rest."
     )
