@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 PATIENCE = 120  # seconds for one answer, on a machine that has other things to do
-_OPTIONS = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--remote-debugging-pipe",
-            "--disable-dev-shm-usage", "--disable-background-networking")  # fmt: skip
+_OPTIONS = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run",
+            "--remote-debugging-pipe", "--disable-dev-shm-usage", "--disable-background-networking")  # fmt: skip
 
 
 class Browser:
