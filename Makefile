@@ -76,6 +76,7 @@ $(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt
 # torch first and pinned, so that no peer pulls another build of it.
 $(VENV)/.tested: $(VENV)/.installed tests/requirements.txt docs/requirements.txt
 	bash tests/find_java.sh
+	bash tests/find_chromium.sh
 	$(PIP) -c constraints.txt torch==2.13.0
 	$(PIP) -c constraints.txt -e '.[dev]' -r tests/requirements.txt
 	touch $@
