@@ -29,9 +29,10 @@ from gristmill.store.opening import is_directory, is_sharded_bin, named_paths, o
 from gristmill.store.reader import Store
 from gristmill.store.verify import verify
 
-_ABOUT = {"step": "a plan or a run", "until": "a plan", "plan": "a checkpoint", "doc": "a store or a plan", "paths": "a store",
-          "dtype": "a token file", "eos": "a token file", "spikes": "a run", "exclude_step": "a plan or a run",
-          "exclude_doc": "a plan or a run", "from_step": "a plan or a run", "out": "a plan or a run"}  # fmt: skip
+_ABOUT = {"step": "a plan or a run", "until": "a plan", "plan": "a checkpoint", "doc": "a store or a plan",
+          "paths": "a store", "dtype": "a token file", "eos": "a token file", "spikes": "a run",
+          "exclude_step": "a plan or a run", "exclude_doc": "a plan or a run", "from_step": "a plan or a run",
+          "out": "a plan or a run"}  # fmt: skip
 _LEFT_OUT = ("exclude_step", "exclude_doc", "from_step", "out")
 
 

@@ -6,7 +6,8 @@ write_store(df, "data/corpus", tokenizer="gpt2", text_col="text", id_col="id", r
 judged = curate(df, {"filters": ["gopher_quality"]})          # judged.kept, judged.dropped: lazy DataFrames
 documents = read_documents(spark, "data/corpus")              # id, source, split, fields, tokens
 
-Classic sessions and those of Spark Connect are the same to it. No row is ever collected.
+Classic sessions and those of Spark Connect are the same to it. No row is ever collected. `SparkStreamLoader`, which
+trains from a DataFrame, can be had here too; its home is gristmill.adapters.spark_stream.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from gristmill.adapters.spark_documents import documents_frame
 from gristmill.adapters.spark_rows import Curated, SparkRows, judged_frame
+from gristmill.adapters.spark_stream import SparkStreamLoader
 from gristmill.core.arguments import PathLike, as_flag
 from gristmill.frames.making import prepare_frame
 from gristmill.frames.recipe import GivenRecipe, frame_recipe, narrow_recipe
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from gristmill.run import RunOptions
     from gristmill.store.manifest import Manifest
 
-__all__ = ["Curated", "curate", "read_documents", "write_store"]
+__all__ = ["Curated", "SparkStreamLoader", "curate", "read_documents", "write_store"]
 
 
 def write_store(
