@@ -88,6 +88,11 @@ def test_short_and_empty_texts(find: Any) -> None:
     assert _evidence(find(texts, Near())) == {4: (3, 1.0), 8: (7, 1.0)}
 
 
+@pytest.mark.parametrize("verify", [True, False])
+def test_texts_without_any_candidates_all_stay(find: Any, verify: bool) -> None:
+    assert _evidence(find(["One of a kind.", "Quite another thing."], Near(verify=verify))) == {}
+
+
 def test_scripts_without_spaces(find: Any, jaccard: Any) -> None:
     import unicodedata
 

@@ -146,12 +146,13 @@ class NearSearch:
         verification.
         """
         found = self.candidates()
-        edges = self.edges(found) if self.near.verify else found
+        verify = self.near.verify and found.rows > 0  # else there are no jobs whose files a query could read
+        edges = self.edges(found) if verify else found
         resolution = Resolution(self.work, edges)
         ids = tuple(open_index(self.near).ids)
         tables = {"edges": [edges], "gone": resolution.gone(),
                   **({"ids": [Relation(ids, self.signatures[0].fingerprint)]} if ids else {})}  # fmt: skip
-        near = self.work.ask(Query("near", evidence(self.near.verify, bool(ids)), tables))
+        near = self.work.ask(Query("near", evidence(verify, bool(ids)), tables))
         resolution.tell(near)
         return near
 
