@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd  # which the types of a pandas UDF name, and Spark looks them up
 
 from corpus import english, write
 from curation.texts import reworded, text_bytes
@@ -165,11 +166,13 @@ def queries(text: Path, out: Path) -> dict[str, Any]:
 
 def sketch(text: Path, out: Path) -> dict[str, Any]:
     """What people write: a pandas UDF over Hugging Face's tokenizers, and an .npy file a partition."""
-    import pandas as pd
     from pyspark.sql.functions import pandas_udf
 
     from gristmill.tokenize.tokenizer import load_tokenizer
 
+    began = time.perf_counter()
+    spark = session()
+    started = time.perf_counter() - began
     out.mkdir()
     (out / "tokenizer.json").write_text(load_tokenizer("gpt2").to_json())
     name, folder = str(out / "tokenizer.json"), str(out)
@@ -186,9 +189,6 @@ def sketch(text: Path, out: Path) -> dict[str, Any]:
         np.save(f"{folder}/part-{number:05d}.npy", ids)
         yield len(ids)
 
-    began = time.perf_counter()
-    spark = session()
-    started = time.perf_counter() - began
     rows = spark.read.json(str(text)).select(encode("text").alias("ids"))
     return {"tokens": sum(rows.rdd.mapPartitionsWithIndex(save).collect()), "session": started, "inside": 0.0}
 

@@ -6,7 +6,6 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import pytest
 
 from gristmill.core.errors import EngineError, SourceError
 from gristmill.engine.spark import SparkEngine, _waves, _with_tables
+from gristmill.run import prepare
 
 
 @pytest.fixture
@@ -64,17 +64,11 @@ def test_a_worker_that_always_dies_is_one_sentence(engine: SparkEngine) -> None:
         list(engine.map(os._exit, [1]))
 
 
-def test_an_executor_without_the_package_is_told_what_to_install(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def lost(numbers: Any) -> Callable[..., Any]:
-        def run(batches: Any) -> Any:
-            raise ModuleNotFoundError("No module named 'gristmill'")
-            yield from batches
-
-        return run
-
-    monkeypatch.setattr("gristmill.engine.spark._answering", lost)
-    with pytest.raises(EngineError, match=r"have no gristmill: install gristmill on every node"):
-        list(SparkEngine(spark).map(math.factorial, [1]))
+def test_an_output_that_cannot_be_written_is_refused_before_anything_is_read(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Some text.")
+    recipe = {"out": "/proc/store", "sources": [{"name": "a", "paths": [str(tmp_path / "a.txt")]}], "tokenizer": "byte"}
+    with pytest.raises((OSError, EngineError), match="/proc/store"):
+        prepare(recipe, engine=SparkEngine(spark), progress=False)
 
 
 def test_whoever_goes_early_leaves_no_job_behind(engine: SparkEngine, spark: Any) -> None:

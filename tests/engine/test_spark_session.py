@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -55,3 +59,29 @@ def test_what_spark_says_is_cut_down_to_what_it_says() -> None:
     assert told(RuntimeError(long)) == "Job 3 failed."
     assert told(RuntimeError("one line\nanother")) == "one line"
     assert told(RuntimeError()) == "RuntimeError"
+
+
+ABSENT = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "gristmill":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Absent())
+"""
+
+
+def test_executors_without_the_package_end_the_run_with_one_sentence_and_no_store(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(ABSENT)
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH="{tmp_path}:$PYTHONPATH" exec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    (tmp_path / "a.txt").write_text("Some text for nobody.")
+    command = [sys.executable, "-m", "gristmill", "prepare", tmp_path / "a.txt", "--out", tmp_path / "out",
+               "--tokenizer", "byte", "--engine", "spark", "--master", "local[1]"]  # fmt: skip
+    alone = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": str(python)}
+    done = subprocess.run(command, env=alone, capture_output=True, text=True)
+    assert done.returncode == 1 and "have no gristmill: install gristmill on every node" in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr and not (tmp_path / "out" / "manifest.json").exists()

@@ -13,10 +13,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from gristmill.core.progress import Quiet
 from gristmill.engine.spark import SparkEngine
 from gristmill.stages import resolve
+from gristmill.stages.relation import Relation
+from gristmill.stages.work import Workshop
 from spark_cluster import SparkCluster, executors_of
 
 Run = Callable[..., Path]
@@ -61,11 +67,37 @@ def test_the_whole_recipe_gives_the_same_bytes_whatever_parts_queries_have(
     made = run("spark", engine=Turning(spark, small_query=0), **everything("none"))
     spark.conf.set("spark.sql.shuffle.partitions", kept)
     assert read(made) == here
+    assert olmo_core_reads(json.loads((made / "run.json").read_text())["token_files"]["train"], made.with_name("olmo"))
+
+
+def olmo_core_reads(files: list[str], work: Path) -> bool:
+    """Whether OLMo-core's own config takes these token files as they are, and gives their tokens."""
+    from olmo_core.data import NumpyDatasetDType, NumpyFSLDatasetConfig, TokenizerConfig
+
+    length, tokenizer = 128, TokenizerConfig(vocab_size=257, eos_token_id=256, pad_token_id=256)
+    config = NumpyFSLDatasetConfig(paths=files, sequence_length=length, dtype=NumpyDatasetDType.uint16,
+                                   tokenizer=tokenizer, work_dir=str(work))  # fmt: skip
+    dataset = config.build()
+    dataset.prepare()
+    tokens = [np.fromfile(file, np.uint16) for file in files]
+    whole = np.concatenate([each[: len(each) // length * length] for each in tokens])
+    return np.concatenate([dataset[i]["input_ids"] for i in range(len(dataset))]).tolist() == whole.tolist()
 
 
 def test_a_compressed_store_of_the_whole_recipe_is_the_same(run: Run, read: Read, everything: Any, spark: Any) -> None:
     options = everything("zstd")
     assert read(run("spark", engine=SparkEngine(spark), **options)) == read(run("here", **options))
+
+
+def test_a_chain_of_near_duplicates_is_settled_by_clusters_on_the_cluster(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resolve, "EDGES_A_TASK", 2)
+    pq.write_table(pa.table({"earlier": [*range(8)], "later": [*range(1, 9)]}), tmp_path / "edges.parquet")
+    edges = Relation((tmp_path / "edges.parquet",), "edges", 8)
+    found = resolve.Resolution(Workshop(SparkEngine(spark, small_query=0), tmp_path / "work", Quiet()), edges)
+    gone = [doc for table in found.gone() for doc in pq.read_table([*table.files])["doc"].to_pylist()]
+    assert sorted(gone) == [1, 3, 5, 7]
 
 
 class Losing(SparkEngine):

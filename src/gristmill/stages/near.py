@@ -107,7 +107,8 @@ class CompareJob(UnitJob):
         )
         with place_at(self.outputs[0]).writing() as file:
             near = verified(pairs, self._sets_of, self.near.threshold)
-            pq.write_table(near, file, compression="zstd")
+            # Without what Spark notes in a file of its own, such as that of the pairs, and takes for the columns here.
+            pq.write_table(near.replace_schema_metadata(None), file, compression="zstd")
         return {"rows": len(near)}
 
     def _sets_of(self, unit: int) -> Sets:

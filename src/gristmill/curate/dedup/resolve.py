@@ -63,12 +63,14 @@ def evidence(verified: bool, index: bool) -> str:
     Without verification the first one is named. `edges` are all there ever were, `gone` all documents that go; with an
     index, `ids` are those of its documents.
     """
-    best, similarity = ("similarity DESC, ", "similarity") if verified else ("", "CAST(NULL AS DOUBLE)")
+    best, similarity = ("edges.similarity DESC, ", "edges.similarity") if verified else ("", "CAST(NULL AS DOUBLE)")
     kept_id, joined = ("ids.id", "LEFT JOIN ids ON ranked.kept = ids.doc") if index else ("CAST(NULL AS STRING)", "")
     return f"""
         WITH ranked AS (
-            SELECT later AS doc, earlier AS kept, {similarity} AS similarity,
-                ROW_NUMBER() OVER (PARTITION BY later ORDER BY {best}earlier_key, earlier) AS place
+            SELECT edges.later AS doc, edges.earlier AS kept, {similarity} AS similarity,
+                ROW_NUMBER() OVER (
+                    PARTITION BY edges.later ORDER BY {best}edges.earlier_key, edges.earlier
+                ) AS place
             FROM edges WHERE NOT EXISTS (SELECT 1 FROM gone WHERE gone.doc = edges.earlier)
         )
         SELECT ranked.doc, ranked.kept, {kept_id} AS kept_id, ranked.similarity
