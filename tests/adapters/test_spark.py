@@ -198,9 +198,10 @@ def test_poison_rows_end_the_run_by_name_or_are_quarantined(spark: Any, tmp_path
 def test_a_dataframe_of_chance_is_found_out(spark: Any, tmp_path: Path) -> None:
     from pyspark.sql import functions as F
 
+    chance = F.udf(lambda: os.urandom(8).hex(), "string").asNondeterministic()
+    df = frame(spark, ROWS[:9]).withColumn("body", chance())
     with pytest.raises(gm.SourceError, match="same rows twice"):
-        write_store(frame(spark, ROWS[:9]).withColumn("body", F.uuid()), tmp_path / "out", text_col="body",
-                    tokenizer="byte", progress=False)  # fmt: skip
+        write_store(df, tmp_path / "out", text_col="body", tokenizer="byte", progress=False)
     assert not (tmp_path / "out" / "manifest.json").exists()
 
 
@@ -234,7 +235,7 @@ print(judged.kept.count() + judged.dropped.count(), read_documents(spark, out).c
 long = F.when(F.col("id") == 5, F.expr("repeat(char(65 + id % 2), 200000000)"))
 short = F.concat(F.lit("row "), F.lpad(F.col("id").cast("string"), 6, "0"))
 rows = spark.range(1_000_000).select("id", F.coalesce(long, short).alias("text"))
-recipe = {"tokenizer": "byte", "clean": None, "dedup": None, "filters": [{"length": {"max_chars": 100}}]}
+recipe = {"tokenizer": "byte", "clean": None, "dedup": None, "filters": [{"length": {"min_chars": 1, "max_chars": 100}}]}
 manifest = write_store(rows, large, id_col="id", recipe=recipe, progress=False)
 print(sum(shard.documents for split in manifest.splits.values() for shard in split))
 """

@@ -54,7 +54,7 @@ class RowFiles:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Written]:
         """Write rows that come sorted by bucket; one answer a bucket."""
-        if not Path(self.folder).is_dir():
+        if not place_at(self.folder).is_folder():
             raise EngineError(
                 f"{platform.node()} does not see {self.folder}: choose an output or a work folder that all nodes see."
             )
