@@ -22,8 +22,8 @@ soak: $(VENV)/.tested
 	$(BIN)/python benchmarks/reliability.py
 
 lint: $(VENV)/.tested
-	$(BIN)/ruff check src tests benchmarks examples docs
-	$(BIN)/ruff format --check src tests benchmarks examples docs
+	$(BIN)/ruff check src tests benchmarks examples docs/*.py
+	$(BIN)/ruff format --check src tests benchmarks examples docs/*.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

@@ -3,11 +3,13 @@
 docs/reference_cli.md     every command and option, from the parser
 docs/reference_recipe.md  every key of a recipe, from its dataclasses and the words of recipe_template.yaml
 docs/reference_python.md  every public name, from `gristmill.__all__` and what the pages use of the adapters
+docs/reference_errors.md  every sentence that an error can say, from the calls that make one
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import dataclasses
 import importlib
 import inspect
@@ -36,6 +38,9 @@ CLI_WORDS = """What all commands share (output, exit codes, addresses, how to st
 [the command line](cli.md). In the name of an option, underscores and dashes are the same."""
 RECIPE_WORDS = """`gristmill init` writes the same as a file to begin with; [Prepare](prepare.md) explains how a recipe
 is used. A key that is not known is an error."""
+ERROR_WORDS = """Each sentence says what is wrong and what to do; [Troubleshooting](troubleshooting.md) has more on those that
+people meet most. Three dots stand for a name or a number. Names in bold are the rooms of the source that say them."""
+SOURCE = Path(gm.__file__).parent
 PAGE_WIDTH = 110
 
 
@@ -308,7 +313,52 @@ def python_page() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-PAGES = {"reference_cli.md": cli_page, "reference_recipe.md": recipe_page, "reference_python.md": python_page}
+# --- Errors
+
+
+def error_sentences() -> list[tuple[str, str, str]]:
+    """The (class, room, sentence) of every error that the source makes, with three dots for what is filled in."""
+    classes = {name for name in gm.__all__ if name.endswith("Error")}
+    found = list[tuple[str, str, str]]()
+    for path in sorted(SOURCE.rglob("*.py")):
+        room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+        calls = (node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call))
+        made = ((call, getattr(call.func, "id", "")) for call in calls if call.args)
+        found += [(name, room, text) for call, name in made if name in classes and (text := sentence(call.args[0]))]
+    return sorted(set(found))
+
+
+def sentence(node: ast.expr) -> str:
+    """The text of a message; nothing where it is put together elsewhere."""
+    if isinstance(node, ast.JoinedStr):
+        text = "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values)
+        return text if re.search(r"[a-z]{3} [a-z]", text) else ""
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def as_code(text: str) -> str:
+    """Text as code, that has backticks in it or not."""
+    return f"`` {text} ``" if "`" in text else f"`{text}`"
+
+
+def errors_page() -> str:
+    """docs/reference_errors.md."""
+    lines = ["# Every error sentence", "", NOTE, "", ERROR_WORDS, ""]
+    before = ("", "")
+    for name, room, text in error_sentences():
+        lines += ["", f"## {name}", "", paragraph(getattr(gm, name)), ""] if name != before[0] else []
+        lines += ["", f"**{room}**", ""] if (name, room) != before else []
+        lines.append(f"- {as_code(' '.join(text.split()))}")
+        before = (name, room)
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n"
+
+
+PAGES = {
+    "reference_errors.md": errors_page,
+    "reference_cli.md": cli_page,
+    "reference_recipe.md": recipe_page,
+    "reference_python.md": python_page,
+}
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = sorted((ROOT / "docs").glob("*.md"))
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+DOCUMENTS = [page for page in PAGES if re.search(r"^```(sh|python)", page.read_text(encoding="utf-8"), re.MULTILINE)]
 EXTRAS = ("torch", "lightning", "datasets", "transformers", "olmo_core", "spacy", "ftfy", "fasttext", "obstore",
           "pyspark")  # fmt: skip
 

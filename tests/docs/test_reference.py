@@ -10,7 +10,7 @@ import pytest
 import gristmill as gm
 
 DOCS = Path(__file__).parents[2] / "docs"
-NAMES = ("reference_cli.md", "reference_recipe.md", "reference_python.md")
+NAMES = ("reference_cli.md", "reference_recipe.md", "reference_python.md", "reference_errors.md")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -48,3 +48,9 @@ def test_words_of_the_template_reach_the_key_that_they_stand_beside(reference: A
     comments = reference.template_comments()
     assert comments["filters", "language", "min_score"] == ("0.65", "probability of the language")
     assert comments["store", "compression"][1].startswith("or zstd")
+
+
+def test_every_class_of_errors_has_its_sentences(reference: Any) -> None:
+    said = reference.error_sentences()
+    assert {name for name, _, _ in said} == {"ConfigError", "SourceError", "StoreError", "StateError", "EngineError"}
+    assert ("ConfigError", "order", "Step … is skipped by this plan: it has no batch.") in said
