@@ -94,7 +94,7 @@ def cases() -> dict[str, Case]:
         "Plan.find": Case(plan().find, {"doc_id": TEXT, "until": optional(WHOLE)}, {"doc_id": "a"}),
         "Plan.save": Case(plan().save, {"path": PATH}),
         "Plan.with_steps": Case(plan().with_steps, {"steps": optional(WHOLE)}),
-        "Plan.without": Case(plan().without, {"steps": set(), "documents": set(), "from_step": WHOLE}),
+        "Plan.without": Case(plan().without, {"steps": set(), "documents": PATHS, "from_step": WHOLE}),
         "Loader.record": Case(gm.Loader(plan()).record, {"path": set()}),
         "Plan.forecast": Case(plan().forecast, {"step": optional(WHOLE)}),
         **{f"Plan.{name}": Case(getattr(plan(), name), {"step": WHOLE}) for name in ("samples", "trace", "segment")},

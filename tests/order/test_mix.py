@@ -3,6 +3,7 @@
 from fractions import Fraction
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,3 +53,17 @@ def test_weights_survive_their_text(parts):
     weights = {f"s{i}": Fraction(part, total) for i, part in enumerate(parts)}
     texts = {name: weight_text(weight) for name, weight in weights.items()}
     assert exact_weights(texts, tuple(texts), "test") == tuple(weights.values())
+
+
+@pytest.mark.parametrize(
+    "weights", [("0.7", "0.3"), ("1/3", "1/3", "1/3"), ("0.999", "0.001"), ("1/4096", "4095/4096")]
+)
+def test_many_slots_are_found_at_once(weights: tuple[str, ...]) -> None:
+    exact = tuple(map(Fraction, weights))
+    mix = Mix(exact, block_size(exact, None), key=5)
+    slots = np.concatenate([np.arange(0, 40_000, 7), np.arange(10**12, 10**12 + 9_000, 5)])
+    source, ordinal = mix.labels(slots)
+    for k in range(len(exact)):
+        here = source == k
+        shuffled = np.random.default_rng(0).permutation(np.flatnonzero(here))
+        assert mix.slots_of(k, ordinal[shuffled]).tolist() == slots[shuffled].tolist()

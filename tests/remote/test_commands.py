@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import gristmill as gm
@@ -92,6 +94,27 @@ def test_what_only_looks_sees_the_same(there: str, here: Path, capsys: pytest.Ca
         found, expected = (re.sub(r'"seconds": [^,}]*', "", text) for text in said)
         assert found == expected
     run("bench", f"{there}/store/train", "--seq-len", "64", "--batch-size", "2", "--seconds", "0.1")
+
+
+def test_a_run_is_recorded_in_a_bucket_and_asked_there(
+    there: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = gm.Plan({"raw": f"{there}/store/train"}, seq_len=32, batch_size=4, steps=40)
+    high = {(seen.step, seen.row) for seen in plan.find("d7")}
+    with gm.Loader(plan) as loader:
+        loader.record(f"{there}/run/served.parquet")
+        for step, _ in enumerate(loader):
+            loader.record_loss([9.0 if (step, row) in high else 3.0 for row in range(4)])
+    place_at(f"{there}/ids.txt").write("d7\n")
+    for options in ([], ["--spikes"], ["--step", "3"], ["--exclude-step", "30", "--out", f"{there}/plan2.json"]):
+        run("inspect", f"{there}/run", *options)
+    run("watch", f"{there}/run")
+    run("ledger", f"{there}/run", "--out", f"{there}/ledger.parquet", "--html", f"{there}/ledger.html")
+    asked = ("--until", "40", "--ids", f"{there}/ids.txt", "--out", f"{there}/steps.parquet")
+    run("ledger", f"{there}/plan2.json", *asked)
+    assert gm.load_plan(f"{there}/plan2.json").skips.covers(30)
+    assert place_at(f"{there}/ledger.html").read().startswith(b"<!doctype html>")
+    assert pq.read_table(pa.BufferReader(place_at(f"{there}/steps.parquet").read()))["id"].to_pylist() == ["d7"]
 
 
 @pytest.mark.parametrize("format", sorted(FORMATS))

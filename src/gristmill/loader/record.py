@@ -118,7 +118,7 @@ class Record:
         folder = as_target("path", path)
         if folder.suffix != ".parquet" or place_at(folder).is_file():
             raise ConfigError(
-                f"A record is a folder whose name ends with .parquet, and {folder} is none: give run/{RECORD}, say.",
+                f"A record is a folder whose path ends with .parquet, and {folder} is none: give run/{RECORD}, say.",
                 arguments="path",
             )
         self._written = _Written(folder, rank, world_size)

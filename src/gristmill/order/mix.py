@@ -82,6 +82,11 @@ def block_size(weights: tuple[Fraction, ...], asked: int | None) -> int:
     return asked
 
 
+# A source has given its share of so many blocks to within a sample: a weight of a block has one at least. And 2^53
+# slots, which floats still tell apart, are beyond every run.
+_NEAR = 3
+
+
 @dataclass(frozen=True)
 class Mix:
     """The labels of an endless row of slots, by blocks of `block`, keyed by `key`."""
@@ -123,7 +128,7 @@ class Mix:
         """The slots that take the source's samples `ordinals`: the inverse of `labels`, found by arithmetic."""
         if len(self.weights) == 1 or not len(ordinals):
             return ordinals
-        blocks, which = np.unique([self._block_of(source, n) for n in ordinals.tolist()], return_inverse=True)
+        blocks, which = np.unique(self._blocks_of(source, ordinals), return_inverse=True)
         slots = np.empty_like(ordinals)
         by_block = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
         for b, here in zip(blocks.tolist(), by_block, strict=True):
@@ -140,15 +145,13 @@ class Mix:
     def _edges(self) -> tuple[Fraction, ...]:
         return tuple(itertools.accumulate(self.weights, initial=Fraction(0)))
 
-    def _block_of(self, source: int, ordinal: int) -> int:
-        """The block that gives a source's sample."""
-        weight = self.weights[source]
-        b = ordinal * weight.denominator // (weight.numerator * self.block)
-        while b > 0 and self._before(b, source) > ordinal:
-            b -= 1
-        while self._before(b + 1, source) <= ordinal:
-            b += 1
-        return b
+    def _blocks_of(self, source: int, ordinals: Ints) -> Ints:
+        """The blocks that give a source's samples: near where its weight lets expect them, and there exactly."""
+        about = (ordinals / (float(self.weights[source]) * self.block)).astype(np.int64)
+        near = np.unique(np.unique(about)[:, None] + np.arange(-_NEAR, _NEAR + 1))
+        near = near[near >= 0]
+        before = np.array([self._before(b, source) for b in near.tolist()], dtype=np.int64)
+        return near[np.searchsorted(before, ordinals, side="right") - 1]
 
     def _inside(self, b: int, source: int) -> Ints:
         """The slots of a block that are a source's, in rising order: those whose places are its own, taken back."""

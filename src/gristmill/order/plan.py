@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from gristmill.core.arguments import PathLike, as_kind, as_mapping, as_names, as_text, as_whole
+from gristmill.core.arguments import PathLike, as_kind, as_mapping, as_names, as_text, as_whole, refuse
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.hashing import fingerprint, hash64
@@ -120,6 +120,8 @@ class Plan:
 
         Checkpoints up to the first of these steps, and up to `from_step`, go on with it.
         """
+        if not isinstance(steps, Sequence) or isinstance(steps, str):
+            raise refuse("steps", "a list of steps", steps)
         skipped = [Skip(step, step + 1) for step in sorted(as_whole("steps", step, 0) for step in steps)]
         from_step = as_whole("from_step", from_step, 0)
         out = [Exclude(each, from_step=from_step) for each in as_names("documents", documents, "ids of documents")]

@@ -6,6 +6,7 @@ Where only a token marks documents, they are scanned for EOS, and kept as such a
 from __future__ import annotations
 
 import bisect
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -114,6 +115,34 @@ class Idx:
         starts = np.append(self._pointers // self._itemsize, self._tokens)
         lengths: Ints = np.diff(starts[self._marks]).astype(np.int64)
         return lengths
+
+
+def spans_of(
+    documents: Ints, doc_starts: Ints, token_starts: Ints, index_of: Callable[[int], Idx]
+) -> tuple[Ints, Ints]:
+    """The first tokens and the ends of documents, in shards that begin with these documents and tokens."""
+    shards = np.searchsorted(doc_starts, documents, side="right") - 1
+    start, end = np.empty_like(documents), np.empty_like(documents)
+    for shard in np.unique(shards).tolist():
+        here = shards == shard
+        first, rows = int(token_starts[shard]), documents[here] - int(doc_starts[shard])
+        start[here], end[here] = (first + index_of(shard).starts(each) for each in (rows, rows + 1))
+    return start, end
+
+
+def spans_between(
+    start: int, end: int, doc_starts: Ints, token_starts: Ints, index_of: Callable[[int], Idx]
+) -> list[tuple[int, int, int]]:
+    """The (document, first, last) that tokens [start, end) hold, positions counted inside each document."""
+    found: list[tuple[int, int, int]] = []
+    while start < end:
+        shard = int(np.searchsorted(token_starts, start, side="right")) - 1
+        begins, index = int(token_starts[shard]), index_of(shard)
+        row = index.document_at(start - begins)
+        first, last = begins + index.start(row), begins + index.start(row + 1)
+        found.append((int(doc_starts[shard]) + row, start - first, min(end, last) - first))
+        start = last
+    return found
 
 
 def scanned_lengths(tokens: npt.NDArray[Any], eos: int, comes_first: bool) -> Ints:

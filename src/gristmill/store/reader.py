@@ -30,7 +30,7 @@ from gristmill.places.door import place_at
 from gristmill.store.blocks import BLOCKS_SUFFIX, Sums, check_blocks, read_checked
 from gristmill.store.documents import Document, NamedDocuments, NumberedDocuments, Record
 from gristmill.store.files import Files, Location, sampled_checksum
-from gristmill.store.idx import Idx, read_header, write_scanned_idx
+from gristmill.store.idx import Idx, read_header, spans_between, spans_of, write_scanned_idx
 from gristmill.store.index import PackIndex, open_pack_index
 from gristmill.store.kept_tokenizer import as_ids, encode, load_kept
 from gristmill.store.table import ShardTable, offsets
@@ -289,30 +289,13 @@ class Store:
 
     def document_spans(self, documents: Ints) -> tuple[Ints, Ints]:
         """The first tokens of many documents, and their ends."""
-        if not len(documents):
-            return documents, documents
-        self._place(int(documents.min()))
-        self._place(int(documents.max()))
-        begins = self._doc_starts
-        shards = np.searchsorted(begins, documents, side="right") - 1
-        start, end = np.empty_like(documents), np.empty_like(documents)
-        for shard in np.unique(shards).tolist():
-            here = shards == shard
-            first, rows = int(self._starts[shard]), documents[here] - int(begins[shard])
-            start[here], end[here] = (first + self._idx(shard).starts(each) for each in (rows, rows + 1))
-        return start, end
+        for most in (documents.min(), documents.max()) if len(documents) else ():
+            self._place(int(most))
+        return spans_of(documents, self._doc_starts, self._starts, self._idx)
 
     def spans(self, start: int, end: int) -> list[tuple[int, int, int]]:
         """The (document, first, last) that tokens [start, end) hold, positions counted inside each document."""
-        found: list[tuple[int, int, int]] = []
-        while start < end:
-            shard = int(np.searchsorted(self._starts, start, side="right")) - 1
-            row = self._idx(shard).document_at(start - int(self._starts[shard]))
-            document = int(self._doc_starts[shard]) + row
-            first, last = self.document_span(document)
-            found.append((document, start - first, min(end, last) - first))
-            start = last
-        return found
+        return spans_between(start, end, self._doc_starts, self._starts, self._idx)
 
     def document_id(self, document: int) -> str:
         """The id of a document by its number."""
