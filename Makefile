@@ -54,6 +54,7 @@ scale: $(VENV)/.tested
 	$(BIN)/python benchmarks/dedup_scale.py
 	$(BIN)/python benchmarks/curate_scale.py
 	$(BIN)/python benchmarks/stream_scale.py
+	$(BIN)/python benchmarks/report_scale.py
 
 $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
