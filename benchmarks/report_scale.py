@@ -36,8 +36,10 @@ def make_store(root: Path, documents: int, seed: int) -> Path:
     shards = [_shard(root, number, first, min(PER_SHARD, documents - first), seed)
               for number, first in enumerate(range(0, documents, PER_SHARD))]  # fmt: skip
     _account(root, documents // 3)
-    funnel = [{"stage": stage, "source": source, "documents": documents // 3, "bytes": 90 * documents // 3,
-               "tokens": 30 * documents // 3} for stage in ("read", "length", "train") for source in SOURCES]  # fmt: skip
+    counts = {"documents": documents // 3, "bytes": 90 * documents // 3, "tokens": 30 * documents // 3}
+    funnel = [
+        {"stage": stage, "source": source, **counts} for stage in ("read", "length", "train") for source in SOURCES
+    ]
     name = {"name": "none", "fingerprint": "none"}
     made = Manifest("uint16", VOCABULARY - 1, VOCABULARY, name, {"train": shards, "val": []}, funnel=funnel)
     made.save(root)
