@@ -64,6 +64,7 @@ scale: $(VENV)/.tested
 	$(BIN)/python benchmarks/curate_scale.py
 	$(BIN)/python benchmarks/stream_scale.py
 	$(BIN)/python benchmarks/spark_stream_scale.py
+	$(BIN)/python benchmarks/report_scale.py
 
 $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)

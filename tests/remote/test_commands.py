@@ -57,7 +57,11 @@ def same(one: str | Path, other: str | Path) -> bool:
 
     def content(root: str) -> dict[str, bytes]:
         found = [f"{folder}/{name}" for folder, names in place_at(root).walk(links=False) for name in names]
-        return {path.removeprefix(root): place_at(path).read() for path in found if not path.endswith("run.json")}
+        return {
+            path.removeprefix(root): place_at(path).read()
+            for path in found
+            if not path.endswith(("run.json", "report.html"))
+        }
 
     return content(str(one)) == content(str(other)) != {}
 
@@ -93,6 +97,12 @@ def test_what_only_looks_sees_the_same(there: str, here: Path, capsys: pytest.Ca
             said.append(capsys.readouterr().out.replace(root, ""))
         found, expected = (re.sub(r'"seconds": [^,}]*', "", text) for text in said)
         assert found == expected
+    pages = []
+    for root in (f"{there}/store", str(here / "store")):
+        run("report", root)
+        pages.append(place_at(f"{root}/report.html").read().decode().replace(root, ""))
+    hidden = r"<dt>(made|took|host|workers|memory|python)</dt><dd>.*?</dd>"
+    assert re.sub(hidden, "", pages[0]) == re.sub(hidden, "", pages[1])
     run("bench", f"{there}/store/train", "--seq-len", "64", "--batch-size", "2", "--seconds", "0.1")
 
 

@@ -16,6 +16,7 @@ from gristmill.figures.dropped import dropped_documents
 from gristmill.figures.picture import opened
 from gristmill.figures.store import StoreFigures, store_figures
 from gristmill.figures.tables import connection, document_files, rows
+from gristmill.figures.texts import text_of
 from gristmill.places.address import Address
 from gristmill.places.door import place_at
 from gristmill.stages.account import DROPPED
@@ -169,17 +170,8 @@ def _example(
     doc_id: str, kind: str, source: str, rule: str, stores: Mapping[str, Sequence[Store]], roots: Mapping[str, Address]
 ) -> ChangeExample:
     """A document that one store does not hold is shown as its account kept it."""
-    texts = [text_of(stores[name], doc_id) for name in ("old", "new")]
+    texts = [text_of(stores[name], doc_id, _TEXT_TOKENS) for name in ("old", "new")]
     for at, name in enumerate(("old", "new")):
         if texts[at] is None and rule != _NO_RULE:
             texts[at] = next((row.get("text") for row in dropped_documents(roots[name], doc_id)), None)
     return ChangeExample(kind, doc_id, source, rule, *texts)
-
-
-def text_of(stores: Sequence[Store], doc_id: str) -> str | None:
-    """How a document begins, if these stores hold it and can decode it."""
-    for store in stores:
-        for number in store.locate([doc_id])[doc_id] if store.facts.tokenizer else ():
-            begin, end = store.document_span(number)
-            return store.decode(store.tokens(begin, min(end - 1, begin + _TEXT_TOKENS)))
-    return None

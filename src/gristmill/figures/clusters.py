@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from gristmill.figures.dropped import dropped_documents
 from gristmill.figures.tables import connection, rows
+from gristmill.figures.texts import text_of
 from gristmill.places.address import Address
 from gristmill.places.door import place_at
 from gristmill.stages.account import EVIDENCE
@@ -16,7 +17,7 @@ from gristmill.store.reader import Store
 
 _LARGEST = 10
 _SHOWN = 3  # clusters of which two members are shown
-_TEXT_CHARS = 20_000
+_TEXT_CHARS, _TEXT_TOKENS = 20_000, 20_000
 
 
 @dataclass(frozen=True)
@@ -78,17 +79,9 @@ def cluster_figures(root: Address, stores: Sequence[Store]) -> ClusterFigures | 
 
 def _pair(root: Address, stores: Sequence[Store], cluster: Cluster) -> Pair:
     gone = dropped_documents(root, cluster.example)
-    kept = _text(stores, cluster.kept_id) or _dropped_text(root, cluster.kept_id)
+    kept = text_of(stores, cluster.kept_id, _TEXT_TOKENS) or _dropped_text(root, cluster.kept_id)
     nearness = cluster.similarity if cluster.gone == 1 else None
     return Pair(cluster.kept_id, kept, cluster.example, _cut(gone[0].get("text")) if gone else None, nearness)
-
-
-def _text(stores: Sequence[Store], doc_id: str) -> str | None:
-    for store in stores:
-        for number in store.locate([doc_id])[doc_id] if store.num_shards and store.facts.tokenizer else ():
-            begin, end = store.document_span(number)
-            return _cut(store.decode(store.tokens(begin, min(end - 1, begin + _TEXT_CHARS))))
-    return None
 
 
 def _dropped_text(root: Address, doc_id: str) -> str | None:

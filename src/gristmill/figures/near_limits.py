@@ -15,6 +15,7 @@ from gristmill.curate.base import Rule, Verdict
 from gristmill.curate.documents import Documents
 from gristmill.curate.rules import make_rule
 from gristmill.figures.dropped import DroppedRow
+from gristmill.figures.texts import can_decode
 from gristmill.store.manifest import Manifest
 from gristmill.store.reader import Store
 
@@ -108,11 +109,11 @@ def _stricter(rule: Mapping[str, object], share: float) -> Rule | None:
 def _sample(stores: Sequence[Store]) -> Documents | None:
     """Documents that lie evenly over the stores, decoded; long ones, and stores without a tokenizer, are left out."""
     total, rows = sum(store.num_documents for store in stores), []
-    for store in stores:
+    for store in filter(can_decode, stores):
         count = min(store.num_documents, -(-_SAMPLE * store.num_documents // max(total, 1)))
         for number in np.linspace(0, store.num_documents - 1, count).astype(np.int64).tolist():
             begin, end = store.document_span(number)
-            if store.facts.tokenizer and end - begin <= _MOST_TOKENS:
+            if end - begin <= _MOST_TOKENS:
                 document = store.document(number)
                 rows.append({"id": document.id, "source": document.source, "text": document.text})
     schema = pa.schema([("id", pa.string()), ("source", pa.string()), ("text", pa.large_string())])

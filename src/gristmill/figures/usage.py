@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gristmill.core.arrays import Ints
+from gristmill.figures.texts import can_decode
 from gristmill.store.reader import Store
 
 _PIECE = 1 << 18
@@ -58,5 +59,5 @@ def pieces(tokens: int, count: int, size: int = _PIECE) -> list[tuple[int, int]]
 def _most(counts: Ints, stores: Sequence[Store], most: int) -> list[TokenUse]:
     """A text is known only where the store has its tokenizer."""
     best = [number for number in np.argsort(-counts, kind="stable")[:most].tolist() if counts[number]]
-    known = next((store for store in stores if store.facts.tokenizer), None)
+    known = next((store for store in stores if can_decode(store)), None)
     return [TokenUse(number, int(counts[number]), known.decode([number]) if known else "") for number in best]
