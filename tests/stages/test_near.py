@@ -14,7 +14,7 @@ import pytest
 from gristmill.curate.dedup import candidates
 from gristmill.curate.dedup.near import Near
 from gristmill.engine.local import LocalEngine
-from gristmill.stages.near import NearSearch
+from gristmill.stages.near import CompareJob, NearSearch
 from gristmill.stages.work import perform
 
 
@@ -177,3 +177,14 @@ def test_engines_agree_and_a_killed_run_goes_on(
     # whether or not somebody took its result.
     assert parts <= 3 + 3 + 1 + 1
     assert whole == again and len(again) > 60
+
+
+def test_what_spark_noted_beside_the_pairs_is_not_carried_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gristmill.stages.near.verified", lambda pairs, *_: pairs)
+    pairs = pa.table({"earlier_key": [0], "earlier": [1], "later_key": [0], "later": [2]})
+    noted = pairs.replace_schema_metadata({"org.apache.spark.sql.parquet.row.metadata": "its columns"})
+    pq.write_table(noted, tmp_path / "pairs.parquet")
+    job = CompareJob(groups=((tmp_path / "pairs.parquet", 0),), candidates="", sets=tmp_path, near=Near(),
+                     folder=tmp_path)  # fmt: skip
+    assert job() == {"rows": 1}
+    assert pq.read_table(job.outputs[0]).schema.metadata is None
