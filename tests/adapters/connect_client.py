@@ -40,9 +40,9 @@ def digest(batches: list[Any]) -> str:
 
 
 def cut_off(count: int) -> tuple[SparkStreamLoader, str]:
-    """A loader, and `count` batches of it; the server ends its session before the first, when no query runs."""
+    """A loader, and `count` batches of it; its session is ended before the first."""
     loader = make(open_documents)
-    sessions[-1].client.release_session()
+    sessions[-1].stop()
     batches = iter(loader)
     return loader, digest([next(batches) for _ in range(count)])
 

@@ -142,7 +142,9 @@ def test_columns_of_token_ids_are_not_tokenised(documents: Any) -> None:
     found = read(stream.pad(256).batch(ROWS, epochs=1))
     assert sorted(text for _, text in found) == sorted(row.text for row in documents.select("text").collect())
     with pytest.raises(gm.ConfigError, match="holds token ids"):
-        stream_frame(documents, text_col="ids").filter("length")
+        stream.filter("length")
+    with pytest.raises(gm.ConfigError, match="which cuts between them"):
+        stream.augment(gm.FIM(0.5, level="character"))
     with pytest.raises(gm.SourceError, match="token id 70,000, and the tokenizer byte has"):
         taken(make(documents.selectExpr("id", "array(70000L) as text")), 1)
     with pytest.raises(gm.SourceError, match="no token ids"):
@@ -186,7 +188,9 @@ def test_by_spark_connect_the_batches_are_the_same_and_a_session_that_ended_is_o
 ) -> None:
     client = Path(__file__).with_name("connect_client.py")
     with connect_server(tmp_path) as address:
-        done = subprocess.run([sys.executable, client, address, str(COUNT)], capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, client, address, str(COUNT)], capture_output=True, text=True, timeout=900
+        )
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])
     digests = [hashlib.sha256(np.array(straight[:count]).tobytes()).hexdigest() for count in (COUNT, 10)]

@@ -43,8 +43,7 @@ def test_the_first_turns_of_all_lanes_are_one_query_and_the_next_ones_another() 
         assert numbers(fetcher.take((lane, 0), [lane])) == [lane]
     for lane in range(2):
         fetcher.expect((lane, 1), [4 + lane])
-    queries.answered.acquire()
-    queries.answered.acquire()  # half of the lanes want their next turn
+    assert all(queries.answered.acquire(timeout=300) for _ in range(2))  # half of the lanes want their next turn
     assert queries.asked == [[0, 1, 2, 3], [4, 5]]
 
 

@@ -8,11 +8,13 @@ go on for minutes.
 
 from __future__ import annotations
 
+import atexit
+import concurrent.futures.thread  # noqa: F401 (its hook for the end of a program has to be there before ours)
 import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -32,6 +34,8 @@ _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _TEXTS = ("string", "varchar", "char")
 # Seconds in which Spark has to answer a query, unless somebody says otherwise.
 PATIENCE = 600.0
+# Seconds for which a program that ends waits for the queries that it has begun.
+_LAST_SECONDS = 60.0
 # Seconds before a session that failed is opened again, and again.
 _PAUSES = (1.0, 5.0)
 Answer = TypeVar("Answer")
@@ -117,6 +121,8 @@ class Session:
 
 def _in_time(query: Callable[[], Answer], seconds: float) -> Answer:
     """The answer, by a thread that nobody has to wait for, or TimeoutError."""
+    if _ending.is_set():
+        raise EngineError("The program is ending: Spark is asked nothing more.")
     answer: Future[Answer] = Future()
 
     def run() -> None:
@@ -124,9 +130,28 @@ def _in_time(query: Callable[[], Answer], seconds: float) -> Answer:
             answer.set_result(query())
         except BaseException as error:
             answer.set_exception(error)
+        finally:
+            _asked.discard(answer)
 
+    _asked.add(answer)
     threading.Thread(target=run, name="gristmill-query", daemon=True).start()
     return answer.result(seconds)
+
+
+# Spark Connect cannot end a query once Python has begun to end its threads, and the program would never exit. So what
+# is asked is waited for before that, and nothing more is asked. The hook of `concurrent.futures` is older, and comes
+# after ours.
+_asked: set[Future[Any]] = set()
+_ending = threading.Event()
+
+
+def _end() -> None:
+    _ending.set()
+    wait(list(_asked), _LAST_SECONDS)
+
+
+getattr(threading, "_register_atexit", atexit.register)(_end)
+os.register_at_fork(after_in_child=_asked.clear)
 
 
 def _checked(frame: Frame) -> Frame:

@@ -17,6 +17,7 @@ from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError, SourceError
 from gristmill.core.texts import arrow_texts
 from gristmill.core.values import Seconds, check_kinds
+from gristmill.order.augment import FIM, Augmentation
 from gristmill.sources.base import Format
 from gristmill.streams.census import Census, FrameUnits, take_census
 from gristmill.streams.frame_queries import PATIENCE, Columns, Frame, Session, find_columns
@@ -73,6 +74,16 @@ class FrameStream(Stream):
         """
         loaded = tokenizer if isinstance(tokenizer, Tokenizer) else load_tokenizer(tokenizer, eos=eos)
         return replace(self, tokenizer=_made_ids(loaded) if self.columns.holds_ids else loaded)
+
+    def augment(self, *augmentations: Augmentation | Callable[..., object]) -> Stream:
+        """As for every stream; fill-in-the-middle of token ids has no characters to cut at."""
+        if self.columns.holds_ids and any(
+            isinstance(each, FIM) and each.level == "character" for each in augmentations
+        ):
+            raise ConfigError(
+                f'The column {self.columns.text!r} holds token ids: say FIM(level="token"), which cuts between them.'
+            )
+        return super().augment(*augmentations)
 
     def _then(self, step: Step) -> Stream:
         if self.columns.holds_ids:
