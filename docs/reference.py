@@ -38,8 +38,8 @@ CLI_WORDS = """What all commands share (output, exit codes, addresses, how to st
 [the command line](cli.md). In the name of an option, underscores and dashes are the same."""
 RECIPE_WORDS = """`gristmill init` writes the same as a file to begin with; [Prepare](prepare.md) explains how a recipe
 is used. A key that is not known is an error."""
-ERROR_WORDS = """Each sentence says what is wrong and what to do; [Troubleshooting](troubleshooting.md) has more on those that
-people meet most. Three dots stand for a name or a number. Names in bold are the rooms of the source that say them."""
+ERROR_WORDS = """Each sentence says what is wrong and what to do; [Troubleshooting](troubleshooting.md) has more on
+those that people meet most. Three dots stand for a name or a number, and words in bold for rooms of the source."""
 SOURCE = Path(gm.__file__).parent
 PAGE_WIDTH = 110
 
