@@ -52,6 +52,17 @@ def test_a_row_is_kept_for_each_step_and_the_plan_beside_them(plan: gm.Plan, tmp
     assert gm.load_plan(tmp_path / "plan.json").fingerprint == plan.fingerprint
 
 
+def test_a_run_is_understood_from_any_folder(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(store.parent)
+    plan = gm.Plan("train", seq_len=8, batch_size=4, steps=3)
+    with gm.Loader(plan, threads=0) as loader:
+        loader.record(tmp_path / "served.parquet")
+        list(loader)
+    monkeypatch.chdir(tmp_path)
+    found = as_run(tmp_path).plan
+    assert found is not None and found.fingerprint == plan.fingerprint
+
+
 def test_other_programs_read_the_folder_as_one_table(plan: gm.Plan, tmp_path: Path) -> None:
     with gm.Loader(plan) as loader:
         loader.record(tmp_path / "served.parquet")

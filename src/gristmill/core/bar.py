@@ -140,7 +140,9 @@ class _DoneColumn(ProgressColumn):
     """How much is done of how much, and how fast."""
 
     def render(self, task: Task) -> Text:
-        return Text(_done(task, task.speed))
+        # From its beginning: work that comes in few large pieces has no speed of the moment.
+        seconds = task.finished_time or task.elapsed
+        return Text(_done(task, task.completed / seconds if seconds else None))
 
 
 def _done(task: Task, rate: float | None, share: str = "") -> str:

@@ -10,6 +10,7 @@ attempt begins: who reads takes the rows of the last attempt that came by, see `
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import threading
@@ -27,7 +28,7 @@ from gristmill.core.errors import ConfigError, EngineError, GristmillError
 from gristmill.core.locks import Lock
 from gristmill.order.plan import Plan
 from gristmill.places.address import Address
-from gristmill.places.door import as_target, place_at
+from gristmill.places.door import absolute, address_of, as_target, place_at
 from gristmill.places.traffic import traffic
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ class Record:
         """Write the plan beside the record, where it is not there yet."""
         if plan is None:
             return
-        place, text = place_at(self._written.folder.parent / PLAN), plan.to_json()
+        place, text = place_at(self._written.folder.parent / PLAN), _from_anywhere(plan.to_json())
         if not place.exists() or place.read() != text.encode():
             place.write(text)
 
@@ -171,6 +172,16 @@ class Record:
         self._thread = thread, ended
         weakref.finalize(self, ended.set)
         thread.start()
+
+
+def _from_anywhere(plan: str) -> str:
+    """The JSON of a plan with the full paths of its stores: a run is looked at from other folders than its own."""
+    values = json.loads(plan)
+    for pin in values["sources"].values():
+        given = pin["path"]
+        full = [str(absolute(address_of(path))) for path in (given if isinstance(given, list) else [given])]
+        pin["path"] = full if isinstance(given, list) else full[0]
+    return json.dumps(values, indent=2) + "\n"
 
 
 def _write_on(written: _Written, ended: threading.Event) -> None:
