@@ -36,8 +36,10 @@ def make_store(root: Path, documents: int, seed: int) -> Path:
     shards = [_shard(root, number, first, min(PER_SHARD, documents - first), seed)
               for number, first in enumerate(range(0, documents, PER_SHARD))]  # fmt: skip
     _account(root, documents // 3)
-    funnel = [{"stage": stage, "source": source, "documents": documents // 3, "bytes": 90 * documents // 3,
-               "tokens": 30 * documents // 3} for stage in ("read", "length", "train") for source in SOURCES]  # fmt: skip
+    counts = {"documents": documents // 3, "bytes": 90 * documents // 3, "tokens": 30 * documents // 3}
+    funnel = [
+        {"stage": stage, "source": source, **counts} for stage in ("read", "length", "train") for source in SOURCES
+    ]
     name = {"name": "none", "fingerprint": "none"}
     made = Manifest("uint16", VOCABULARY - 1, VOCABULARY, name, {"train": shards, "val": []}, funnel=funnel)
     made.save(root)
@@ -97,7 +99,8 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=10_000_000)
     parser.add_argument("--out", type=Path, default=HERE / "results" / "report_scale.json")
     chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=HERE) as folder:
+    (HERE / "data").mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=HERE / "data") as folder:
         first, second = (make_store(Path(folder) / str(seed), chosen.documents, seed) for seed in (0, 1))
         page, changes = Path(folder) / "report.html", Path(folder) / "changes.html"
         found: dict[str, object] = {

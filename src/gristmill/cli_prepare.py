@@ -41,9 +41,10 @@ def run_prepare(chosen: argparse.Namespace) -> None:
         prepare(recipe, overwrite=chosen.overwrite, progress=bar, options=_run_options(chosen))
         for seq_len in chosen.pack:
             index(open_split(root, "train"), seq_len, progress=bar)
+    took, measured = bar.took(), bar.figures  # of the store, without its report
     made = None if chosen.no_report else _report(root)
     figures = store_figures(root)
-    answer(chosen, {**figures.to_dict(), **bar.figures}, lambda: show_made(figures, bar.took(), made))
+    answer(chosen, {**figures.to_dict(), **measured}, lambda: show_made(figures, took, made))
 
 
 def _report(root: Address) -> str | None:

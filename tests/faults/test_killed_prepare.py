@@ -83,7 +83,8 @@ def finished(process: subprocess.Popen[str]) -> None:
 def content(root: Path) -> dict[str, Any]:
     """Every file whose bytes are promised, and the rows of every Parquet file; no other file may be left."""
     found: dict[str, Any] = {}
-    for path in (path for path in sorted(root.rglob("*")) if path.is_file() and path.name not in (".lock", "run.json")):
+    others = (".lock", "run.json", "report.html")
+    for path in (path for path in sorted(root.rglob("*")) if path.is_file() and path.name not in others):
         rows = path.suffix == ".parquet"
         found[path.relative_to(root).as_posix()] = pq.read_table(path).to_pylist() if rows else path.read_bytes()
     return found

@@ -3,19 +3,27 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import gristmill as gm
+from gristmill.figures.carried import dropped_languages
 from gristmill.figures.near_limits import tightened
 from gristmill.figures.picture import mix_parts, store_picture
+
+
+def _row(i: int) -> dict[str, object]:
+    text = " ".join(f"word{i}x{j}" for j in range(10 + i))
+    url = f"HTTPS://user@WWW.Mill{i % 3}.example:80/{i}"
+    return {"id": f"d{i}", "text": text, "license": "MIT" if i % 2 else None, "url": url}
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Texts of 10 to 69 words, kept from 30 on; half of them with a licence."""
     folder = tmp_path_factory.mktemp("picture")
-    rows = [{"id": f"d{i}", "text": " ".join(f"word{i}x{j}" for j in range(10 + i)), "license": "MIT" if i % 2 else None,
-             "url": f"HTTPS://user@WWW.Mill{i % 3}.example:80/{i}"} for i in range(60)]  # fmt: skip
+    rows = [_row(i) for i in range(60)]
     (folder / "raw.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     source = {"name": "web", "paths": [str(folder / "raw.jsonl")], "fields": ["license", "url"]}
     recipe = {"out": str(folder / "store"), "sources": [source], "tokenizer": "byte", "store": {"val_fraction": 0.0},
@@ -31,9 +39,7 @@ def test_documents_that_a_rule_just_kept_are_those_nearest_to_its_limit(root: Pa
 
 def test_fields_are_counted_with_those_that_lack_them_and_hosts_are_read_from_urls(root: Path) -> None:
     fields = store_picture(root).fields
-    assert [(value.value, value.documents) for value in fields["licences"].most] == [("MIT", 20), (None, 20)] or {
-        value.value: value.documents for value in fields["licences"].most
-    } == {"MIT": 20, None: 20}
+    assert {value.value: value.documents for value in fields["licences"].most} == {"MIT": 20, None: 20}
     assert {value.value for value in fields["domains"].most} == {f"www.mill{i}.example" for i in range(3)}
     assert fields["domains"].documents == 40 and "languages" not in fields
 
@@ -44,7 +50,8 @@ def test_an_empty_val_is_warned_of(root: Path) -> None:
 
 def test_limits_are_tightened_and_nothing_else() -> None:
     given = {"min_words": 50, "max_words": 100, "min_score": 0.5, "dup_line_frac": 0.3, "keep": ["en"], "variant": "x",
-             "min_stop_words": 0, "max_chars": None, "dup_n_grams": [[5, 0.2]], "line_punct_ratio": 0.1, "flag": True}  # fmt: skip
+             "min_stop_words": 0, "max_chars": None, "dup_n_grams": [[5, 0.2]], "line_punct_ratio": 0.1,
+             "flag": True}  # fmt: skip
     found = tightened(given, 0.1)
     assert (found["min_words"], found["max_words"]) == (55, 90)
     assert found["min_score"] == pytest.approx(0.55) and found["dup_line_frac"] == pytest.approx(0.27)
@@ -59,3 +66,12 @@ def test_a_mix_is_held_against_its_weights() -> None:
     a, b = mix_parts(rows, {"weights": {"a": 1, "b": 3}})
     assert (a.documents, a.tokens, a.document_share, a.token_share, a.target) == (2, 40, 0.5, 0.4, 0.25)
     assert b.target == 0.75 and mix_parts(rows, {})[0].target is None
+
+
+def test_languages_that_a_rule_dropped_are_counted(tmp_path: Path) -> None:
+    gone = [("language", "de"), ("language", "de"), ("language", None), ("length", "3")]
+    table = pa.table({"rule": [rule for rule, _ in gone], "detail": [detail for _, detail in gone]})
+    pq.write_table(table, tmp_path / "dropped.parquet")
+    found = dropped_languages(tmp_path)
+    assert found is not None and [(row.value, row.documents) for row in found.most] == [("de", 2), (None, 1)]
+    assert dropped_languages(tmp_path / "none") is None

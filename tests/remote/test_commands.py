@@ -55,7 +55,11 @@ def same(one: str | Path, other: str | Path) -> bool:
 
     def content(root: str) -> dict[str, bytes]:
         found = [f"{folder}/{name}" for folder, names in place_at(root).walk(links=False) for name in names]
-        return {path.removeprefix(root): place_at(path).read() for path in found if not path.endswith("run.json")}
+        return {
+            path.removeprefix(root): place_at(path).read()
+            for path in found
+            if not path.endswith(("run.json", "report.html"))
+        }
 
     return content(str(one)) == content(str(other)) != {}
 

@@ -55,7 +55,11 @@ def content(where: str | Path) -> dict[str, bytes]:
     """All files but the one that tells of the run."""
     root = os.fspath(where)
     found = [f"{folder}/{name}" for folder, names in listed(root) for name in names]
-    return {path.removeprefix(root): place_at(path).read() for path in found if not path.endswith("run.json")}
+    return {
+        path.removeprefix(root): place_at(path).read()
+        for path in found
+        if not path.endswith(("run.json", "report.html"))
+    }
 
 
 @pytest.fixture(scope="module", params=["none", "zstd"])

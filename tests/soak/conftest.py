@@ -27,7 +27,7 @@ def content_of(folder: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in found
-        if path.suffix != ".parquet" and path.name != "run.json"
+        if path.suffix != ".parquet" and path.name not in ("run.json", "report.html")
     }
 
 
