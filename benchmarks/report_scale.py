@@ -99,7 +99,8 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=10_000_000)
     parser.add_argument("--out", type=Path, default=HERE / "results" / "report_scale.json")
     chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=HERE) as folder:
+    (HERE / "data").mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=HERE / "data") as folder:
         first, second = (make_store(Path(folder) / str(seed), chosen.documents, seed) for seed in (0, 1))
         page, changes = Path(folder) / "report.html", Path(folder) / "changes.html"
         found: dict[str, object] = {

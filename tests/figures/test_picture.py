@@ -3,9 +3,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import gristmill as gm
+from gristmill.figures.carried import dropped_languages
 from gristmill.figures.near_limits import tightened
 from gristmill.figures.picture import mix_parts, store_picture
 
@@ -63,3 +66,12 @@ def test_a_mix_is_held_against_its_weights() -> None:
     a, b = mix_parts(rows, {"weights": {"a": 1, "b": 3}})
     assert (a.documents, a.tokens, a.document_share, a.token_share, a.target) == (2, 40, 0.5, 0.4, 0.25)
     assert b.target == 0.75 and mix_parts(rows, {})[0].target is None
+
+
+def test_languages_that_a_rule_dropped_are_counted(tmp_path: Path) -> None:
+    gone = [("language", "de"), ("language", "de"), ("language", None), ("length", "3")]
+    table = pa.table({"rule": [rule for rule, _ in gone], "detail": [detail for _, detail in gone]})
+    pq.write_table(table, tmp_path / "dropped.parquet")
+    found = dropped_languages(tmp_path)
+    assert found is not None and [(row.value, row.documents) for row in found.most] == [("de", 2), (None, 1)]
+    assert dropped_languages(tmp_path / "none") is None

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from gristmill.figures.tables import columns_of, connection, document_files, rows
+from gristmill.places.address import Address
+from gristmill.places.door import place_at
+from gristmill.stages.account import DROPPED
 from gristmill.store.reader import Store
 
 # What is counted, and the names that its field goes by.
@@ -63,3 +66,19 @@ def _counted(files: Sequence[str], field: str, about: str) -> FieldFigures:
             f"SELECT value, documents, tokens FROM counted ORDER BY documents DESC, value LIMIT {_VALUES}"
         ).fetchall()
     return FieldFigures(field, documents or 0, values, [FieldValue(*row) for row in most])
+
+
+def dropped_languages(root: Address) -> FieldFigures | None:
+    """Languages for which the rule `language` dropped documents; the account does not know how long these were."""
+    path = root / DROPPED
+    if not place_at(path).exists():
+        return None
+    schema = pa.schema([("rule", pa.string()), ("detail", pa.string())])
+    with connection() as database:
+        database.register("gone", rows([str(path)], schema))
+        found = database.execute(
+            "SELECT detail, count(*) AS documents, 0 FROM gone WHERE rule = 'language' GROUP BY 1"
+            " ORDER BY documents DESC, detail"
+        ).fetchall()
+    values = [FieldValue(*row) for row in found]
+    return FieldFigures("language", sum(value.documents for value in values), len(values), values[:_VALUES])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gristmill.figures.carried import FieldFigures, field_figures
+from gristmill.figures.carried import FieldFigures, dropped_languages, field_figures
 from gristmill.figures.clusters import ClusterFigures, cluster_figures
 from gristmill.figures.dropped import Dropped, DroppedRow, dropped
 from gristmill.figures.lengths import LengthFigures, length_figures
@@ -46,6 +46,7 @@ class StorePicture:
     lengths: LengthFigures
     usage: UsageFigures
     fields: Mapping[str, FieldFigures]
+    dropped_languages: FieldFigures | None
     clusters: ClusterFigures | None
     dropped: Dropped | None
     near_limits: Mapping[str, list[DroppedRow]]
@@ -70,6 +71,7 @@ def store_picture(root: Address) -> StorePicture:
         lengths=length_figures(stores),
         usage=usage_figures(stores, store.manifest.vocab_size),
         fields=field_figures(stores),
+        dropped_languages=dropped_languages(root),
         clusters=clusters,
         dropped=gone,
         near_limits=near_limits(store.manifest, stores, {group.rule for group in gone.groups} if gone else ()),

@@ -40,7 +40,8 @@ def store_changes_page(changes: StoreChanges) -> Html:
 
 
 def _by_source(changes: StoreChanges) -> Section:
-    charts = [_chart_of(changes.sources[:_BARS], kind) for kind in KINDS]
+    differ = [kind for kind in KINDS if any(getattr(source, kind) for source in changes.sources)]
+    charts = [_chart_of(changes.sources[:_BARS], kind) for kind in differ]
     rows = [(source.source, source.before, source.after, source.added, source.removed, source.changed,
              source.tokens_before, signed(source.tokens_after - source.tokens_before))
             for source in changes.sources]  # fmt: skip

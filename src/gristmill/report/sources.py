@@ -15,11 +15,22 @@ from gristmill.report.page import Section, bar, details, facts, percent, size, s
 _RECIPE_CHARS = 100_000
 
 
-def fields_section(fields: Mapping[str, FieldFigures]) -> Section | None:
-    """Languages, licences and domains, where documents carry them."""
-    if not fields:
-        return None
-    return "fields", "Languages, licences and domains", joined(_field(about, found) for about, found in fields.items())
+def fields_section(picture: StorePicture) -> Section | None:
+    """Languages, licences and domains, where documents carry them, and languages that a rule dropped."""
+    gone = picture.dropped_languages
+    parts = [_field(about, found) for about, found in picture.fields.items()]
+    parts += [_dropped(gone)] if gone and gone.most else []
+    return ("fields", "Languages, licences and domains", joined(parts)) if parts else None
+
+
+def _dropped(found: FieldFigures) -> Html:
+    rows = [(value.value if value.value is not None else tag("i", "not known"), value.documents,
+             percent(value.documents / found.documents), bar(value.documents / found.documents))
+            for value in found.most]  # fmt: skip
+    shown = table(
+        ("language", "documents", "share", ""), rows, "By what the rule found, of the documents that it dropped"
+    )
+    return joined([tag("h3", "Languages that the rule language dropped"), shown])
 
 
 def _field(about: str, found: FieldFigures) -> Html:

@@ -40,7 +40,7 @@ def store_page(picture: StorePicture) -> Html:
         mix_section(picture),
         lengths_section(picture),
         tokens_section(picture),
-        fields_section(picture.fields),
+        fields_section(picture),
         duplicates_section(picture.clusters),
         dropped_section(picture),
         provenance_section(picture),
