@@ -22,7 +22,6 @@ with extra("hf", __name__):
     from transformers import (
         DataCollator,
         PreTrainedModel,
-        Trainer,
         TrainerCallback,
         TrainerState,
         TrainingArguments,
@@ -30,6 +29,7 @@ with extra("hf", __name__):
     from transformers import default_data_collator as stack_rows
     from transformers.trainer_callback import ExportableState
 
+from gristmill.adapters.hf_record import RecordedTrainer
 from gristmill.adapters.hf_stream import CausalLMStream, StreamPosition, model_inputs, stream_batches
 from gristmill.adapters.parcel import Tensors
 from gristmill.adapters.passes import extended
@@ -59,7 +59,7 @@ class CausalLMDataset(SampleDataset):
         return [model_inputs(row, self.keys, self._in_place) for row in super().__getitems__(indices)]
 
 
-class GristmillTrainer(Trainer):
+class GristmillTrainer(RecordedTrainer):
     """The Trainer with `train_dataset=CausalLMDataset(plan)`, or `CausalLMStream(stream)`; all else is as it is there.
 
     An epoch is a pass over the plan (`gristmill.adapters.passes`). The place is kept in trainer_state.json, one for all

@@ -8,20 +8,20 @@ The trainer's epoch is a pass over the plan (`gristmill.adapters.passes`); a str
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from gristmill.core.extras import extra
 
 with extra("lightning", __name__):
-    from lightning import LightningDataModule, Trainer
+    from lightning import Callback, LightningDataModule, LightningModule, Trainer
 
 from gristmill.adapters.local_files import ENDLESS
 from gristmill.adapters.parcel import Tensors
 from gristmill.adapters.passes import PassLoader
 from gristmill.adapters.streams import Streamed, TorchStreamLoader, is_streamed
 from gristmill.adapters.torch import TorchLoader, data_parallel_rank
-from gristmill.core.arguments import as_whole
+from gristmill.core.arguments import PathLike, as_whole
 from gristmill.core.errors import ConfigError, StateError
 from gristmill.loader.fill import as_keys
 from gristmill.loader.loader import RankOptions
@@ -116,6 +116,35 @@ class GristmillDataModule(LightningDataModule):
                 loader.close()
 
 
+class RecordServed(Callback):
+    """Keeps a row a step at `path`, such as run/served.parquet, with the losses of `training_step`.
+
+    Trainer(callbacks=[RecordServed("run/served.parquet")]).fit(model, GristmillDataModule(plan))
+    """
+
+    def __init__(self, path: PathLike) -> None:
+        self._path = path
+        self._loader: TrainLoader | None = None
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Begin with the first batch of this fit."""
+        module = getattr(trainer, "datamodule", None)
+        if not isinstance(module, GristmillDataModule):
+            raise ConfigError("RecordServed records what a GristmillDataModule serves: give that to fit().")
+        loader = module.train_dataloader()
+        if loader is not self._loader:
+            loader.record(self._path)
+            self._loader = loader
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: object, batch: object, batch_idx: int
+    ) -> None:
+        """The loss of the batch, which Lightning has divided by the batches of an update."""
+        loss = outputs.get("loss") if isinstance(outputs, Mapping) else outputs
+        if self._loader is not None and loss is not None:
+            self._loader.record_loss(loss * trainer.accumulate_grad_batches)
+
+
 class TrainLoader:
     """The passes of a plan, or a stream, always with a length: Lightning takes a batch ahead of what has none."""
 
@@ -123,6 +152,7 @@ class TrainLoader:
         self._passes, self._trainer = passes, trainer
         self.state_dict, self.load_state_dict = passes.state_dict, passes.load_state_dict
         self.stats, self.close = passes.stats, passes.close
+        self.observe, self.record, self.record_loss = passes.observe, passes.record, passes.record_loss
 
     @property
     def step(self) -> int:

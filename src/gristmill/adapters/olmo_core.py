@@ -26,7 +26,7 @@ with extra("olmo", __name__):
     from olmo_core.distributed.utils import get_rank, get_world_size
 
 from gristmill.adapters.streams import Streamed, TorchStreamLoader, as_streamed
-from gristmill.core.arguments import as_flag, as_whole
+from gristmill.core.arguments import PathLike, as_flag, as_whole
 from gristmill.core.errors import ConfigError, StateError
 from gristmill.loader.fill import Batch
 from gristmill.loader.groups import step_after
@@ -80,6 +80,7 @@ class GristmillDataLoader(TextDataLoaderBase):
         self._keys, self._threads = ("cu_seqlens",) if doc_lens else (), threads
         self._plan_through = functools.cache(functools.partial(_plan_through, plan))
         self._loader = self._open(plan)
+        self._recorded_at: PathLike | None = None
         self._announce(0)
 
     def __repr__(self) -> str:
@@ -140,6 +141,8 @@ class GristmillDataLoader(TextDataLoaderBase):
         if plan is not self._loader.plan:
             self._loader.close()
             self._loader = self._open(plan)
+            if self._recorded_at is not None:
+                self._loader.record(self._recorded_at)
         self._epoch = epoch
 
     def _place(self) -> None:
@@ -202,6 +205,15 @@ class GristmillDataLoader(TextDataLoaderBase):
     def stats(self) -> dict[str, float]:
         """Of this rank since the epoch began or was resumed: tokens/s, time waited for data, and what was cut."""
         return self._loader.stats()
+
+    def record(self, path: PathLike) -> None:
+        """Keep a row a step at `path` from now on, as `Loader.record` does."""
+        self._loader.record(path)
+        self._recorded_at = path
+
+    def record_loss(self, loss: object, step: int | None = None) -> None:
+        """The loss of a step, by default of the last one served, as `Loader.record_loss` takes it."""
+        self._loader.record_loss(loss, step)
 
 
 class GristmillStreamLoader(TextDataLoaderBase):
@@ -268,6 +280,14 @@ class GristmillStreamLoader(TextDataLoaderBase):
     def stats(self) -> dict[str, object]:
         """What the stream's loader counts: batches, tokens, time waited, what was dropped and why."""
         return self._loader.stats()
+
+    def record(self, path: PathLike) -> None:
+        """Keep a row a step at `path` from now on, as `Loader.record` does."""
+        self._loader.record(path)
+
+    def record_loss(self, loss: object, step: int | None = None) -> None:
+        """The loss of a step, by default of the last one served, as `Loader.record_loss` takes it."""
+        self._loader.record_loss(loss, step)
 
 
 def _plan_through(plan: Plan, epoch: int) -> Plan:

@@ -74,3 +74,5 @@ class PassLoader(TorchLoader):
             self.close()
             self.plan = extended(self._pass, passes * len(self._pass))
             self._reset()
+            if self._record is not None:
+                self._record.keep_plan(self.plan)

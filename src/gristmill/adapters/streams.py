@@ -21,10 +21,11 @@ with extra("torch", __name__):
 from gristmill.adapters.parcel import Tensors, sendable
 from gristmill.adapters.torch import as_device, placed, resolve_rank, tensors_of
 from gristmill.arrow.left import join_states
-from gristmill.core.arguments import refuse
+from gristmill.core.arguments import PathLike, refuse
 from gristmill.core.errors import StateError
 from gristmill.loader.fill import Batch
 from gristmill.loader.loader import StreamOptions
+from gristmill.loader.observed import Observer
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -46,6 +47,9 @@ class StreamLoader(Protocol):
     def restore(self, state: State) -> None: ...
     def merge(self, states: Sequence[State]) -> State: ...
     def stats(self) -> dict[str, object]: ...
+    def observe(self, observer: Observer) -> None: ...
+    def record(self, path: PathLike) -> None: ...
+    def record_loss(self, loss: object, step: int | None = None) -> None: ...
     def close(self, wait: bool = False) -> None: ...
 
 
@@ -100,6 +104,11 @@ class TorchStreamLoader:
     ) -> None:
         self._loader = _loader(stream, rank, world_size, mesh, options)
         self._ends, self._start = stream.epochs is not None, self._loader.state_dict()
+        self.observe, self.record, self.record_loss = (
+            self._loader.observe,
+            self._loader.record,
+            self._loader.record_loss,
+        )
         self.device = None if device is None else as_device(device)
 
     @property

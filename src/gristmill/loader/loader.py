@@ -22,6 +22,7 @@ from gristmill.loader.batch import Assembler, Group, Located, Stack, Tally, unst
 from gristmill.loader.fetchahead import FetchAhead
 from gristmill.loader.fill import Batch, as_keys
 from gristmill.loader.groups import GroupSize, group_size, groups_of
+from gristmill.loader.observed import Observed
 from gristmill.loader.orderahead import OrderAhead
 from gristmill.loader.partition import Partition
 from gristmill.loader.readahead import ReadAhead
@@ -39,7 +40,7 @@ Item = TypeVar("Item")
 _TAKEN = -1
 # What each process has for itself: it is made anew where a loader is unpickled.
 _OPENED = ("_order", "_assembler", "_ahead", "_built", "_foreseen", "_traffic", "_owner", "_tally", "_batches",
-           "_waited", "_began")  # fmt: skip
+           "_waited", "_began", "_observers", "_record")  # fmt: skip
 
 
 class RankOptions(TypedDict, total=False):
@@ -64,7 +65,7 @@ class StreamOptions(RankOptions, total=False):
     examples: int
 
 
-class PlanLoader(ABC, Generic[Item]):
+class PlanLoader(Observed, ABC, Generic[Item]):
     """What the loaders of a plan share, whatever they make of its arrays; arguments are those of `Loader`."""
 
     def __init__(
@@ -264,14 +265,20 @@ class PlanLoader(ABC, Generic[Item]):
     def _next(self, built: Iterator[tuple[int, Item, Tally]]) -> tuple[int, Item] | None:
         began = time.perf_counter()
         found = next(built, None)
-        self._waited += time.perf_counter() - began
+        waited = time.perf_counter() - began
+        self._waited += waited
         if found is None:
             self.close(wait=True)
             return None
         step, batch, tally = found
         self._tally.add(tally)
         self._batches += 1
+        if self._observers:
+            self._tell(step, tally.tokens, waited)
         return step, batch
+
+    def _recorded(self) -> tuple[Plan | None, int, int]:
+        return self.plan, self.rank, self.world_size
 
     def seek(self, step: int) -> None:
         """Go on at another step."""
@@ -313,6 +320,8 @@ class PlanLoader(ABC, Generic[Item]):
         """Stop the threads; iterating again starts new ones. Leaving a `with` waits until they have ended, too."""
         self._stop_reading(wait)
         self._stop_fetching(wait)
+        if self._record is not None:
+            self._record.close()
 
     def _stop_reading(self, wait: bool = False) -> None:
         self._built = None

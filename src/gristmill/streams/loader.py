@@ -24,9 +24,11 @@ from gristmill.core.errors import ConfigError, EngineError
 from gristmill.engine.partner import PartnerEnded
 from gristmill.loader.batch import Tally, unstacked
 from gristmill.loader.fill import DTYPES, Batch, Filler, as_keys
+from gristmill.loader.observed import Observed
 from gristmill.loader.partition import Partition
 from gristmill.order.options import check_positive
 from gristmill.order.permute import use_compiled
+from gristmill.order.plan import Plan
 from gristmill.streams.account import Account
 from gristmill.streams.assembly import Assembly, Fed
 from gristmill.streams.blocks import Block, Mill
@@ -44,7 +46,8 @@ _BUFFER_BYTES = 32 << 20
 Item = TypeVar("Item")
 Given = TypeVar("Given", covariant=True)
 _NONE = np.empty(0, np.int64)
-_OPENED = ("_built", "_pools", "_crew", "_owner", "_account", "_last", "_tally", "_batches", "_waited", "_began")
+_OPENED = ("_built", "_pools", "_crew", "_owner", "_account", "_last", "_tally", "_batches", "_waited", "_began",
+           "_observers", "_record")  # fmt: skip
 
 
 class Served(NamedTuple):
@@ -56,7 +59,7 @@ class Served(NamedTuple):
     arrived: list[Block]
 
 
-class StreamLoader:
+class StreamLoader(Observed):
     """Yields dicts of numpy arrays, as `Loader` does; `step` is the next step to serve.
 
     keys, max_docs and pad_to_multiple_of are those of `Loader`; where rows are padded to the longest one, that is the
@@ -146,14 +149,20 @@ class StreamLoader:
             except BaseException:
                 self.close()  # a lane that failed begins anew from its place
                 raise
-            self._waited += time.perf_counter() - began
+            waited = time.perf_counter() - began
+            self._waited += waited
             if found is None:
                 self.close()
                 self._arrive(self._last)
                 return
             self._count(found)
+            if self._observers:
+                self._tell(self.step, found.tally.tokens, waited)
             self.step += 1
             yield found.batch
+
+    def _recorded(self) -> tuple[Plan | None, int, int]:
+        return None, self.rank, self.world_size
 
     def _count(self, served: Served) -> None:
         self._places = served.places
@@ -319,6 +328,8 @@ class StreamLoader:
         for pool in self._pools:
             pool.shutdown(wait=wait, cancel_futures=True)
         self._pools = []
+        if self._record is not None:
+            self._record.close()
 
 
 class Coming(Protocol[Given]):
