@@ -40,6 +40,7 @@ bench: $(VENV)/.tested
 	$(BIN)/python benchmarks/streams.py
 	$(BIN)/python benchmarks/remote.py
 	$(BIN)/python benchmarks/simulate.py
+	$(BIN)/python benchmarks/search.py
 	PYTHON=$(PYTHON) bash benchmarks/setup_datatrove.sh
 	$(BIN)/python benchmarks/curate.py
 
@@ -66,6 +67,7 @@ $(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt
 # torch first and pinned, so that no peer pulls another build of it.
 $(VENV)/.tested: $(VENV)/.installed tests/requirements.txt
 	bash tests/find_java.sh
+	bash tests/find_chromium.sh
 	$(PIP) -c constraints.txt torch==2.13.0
 	$(PIP) -c constraints.txt -e '.[dev]' -r tests/requirements.txt
 	touch $@

@@ -16,6 +16,7 @@ FROZEN = {
     "train-tokenizer": "INPUT --json --limit --out --overwrite --storage --text-field --vocab-size",
     "inspect": "PATH --doc --dtype --eos --json --plan --step --storage --until",
     "dropped": "DIR --examples --json --reason --rule --source --storage",
+    "view": "PATH --json --no-browser --port --storage",
     "verify": "DIR --json --storage",
     "index": "PATH --dtype --eos --force --index-dir --json --seq-len --storage",
     "join": "STORE --json --out --overwrite --storage",

@@ -77,7 +77,7 @@ class Store:
         self.dtype = np.dtype(facts.dtype)
         self.eos, self.owned = facts.eos, facts.owned
         self._starts = offsets(files.tokens)
-        self._names = NamedDocuments(files) if facts.owned else NumberedDocuments(files)
+        self.names = NamedDocuments(files) if facts.owned else NumberedDocuments(files)
         self.lock = Lock()
         self.table: ShardTable | None = None  # the last that `table_of` made with this store as its first
         self._scanned: tempfile.TemporaryDirectory[str] | None = None
@@ -303,7 +303,7 @@ class Store:
         return str(self._record(document)["id"])
 
     def _record(self, document: int) -> Record:
-        return self._names.record(*self._place(document))
+        return self.names.record(*self._place(document))
 
     def locate(self, ids: Sequence[str]) -> dict[str, list[int]]:
         """The numbers of the documents with each of these ids; an empty list for an id that is not here."""
@@ -311,7 +311,7 @@ class Store:
         if self.facts.boundary is None:
             return {text: [] for text in ids}
         starts, counts = self._doc_starts, self.shard_documents()
-        places = self._names.locate(ids)
+        places = self.names.locate(ids)
         return {
             text: [int(starts[shard]) + row for shard, row in found if row < counts[shard]]
             for text, found in places.items()

@@ -54,7 +54,7 @@ class Search:
         self.total, self.first = store.num_tokens, list[Hit]()
         self._wanted = _as_bytes(phrase)
         # Bytes that are no text are decoded as U+FFFD, which only decoding finds.
-        self._table = None if "\ufffd" in phrase else token_bytes(store.tokenizer, store.eos)
+        self._table = None if "\ufffd" in phrase else token_bytes(store)
         self.by_tokens = self._table is not None
 
     def __iter__(self) -> Iterator[Search]:
@@ -115,7 +115,7 @@ class _Scan:
 
         self._kernels, self._store = kernels, search.store
         short = search.store.dtype.itemsize <= 2
-        self._scan, self._dtype = (kernels.scan_shorts, np.uint16) if short else (kernels.scan_integers, np.uint32)
+        self._scan, self._dtype = kernels.scan_shorts if short else kernels.scan_integers, "<u2" if short else "<u4"
         self._search = _prepared(table, wanted, search.store)
         self._carry, self._places = np.zeros(7, np.int64), np.empty((search.limit, 3), np.int64)
 

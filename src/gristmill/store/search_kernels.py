@@ -36,7 +36,7 @@ def _grown(automaton: Any, begun: int, byte: int) -> Any:
 @compiled
 def _fits(phrase: Any, token: Any, at: int) -> Any:
     """Whether a token that begins at place `at` of the phrase, or before it, spells the part of it that it covers."""
-    for j in range(max(-at, 0), min(token.size, phrase.size - at)):
+    for j in range(max(-at, 0), min(token.size, phrase.size - at)):  # noqa: SIM110  # Numba knows no `all` of these
         if token[j] != phrase[at + j]:
             return False
     return True
@@ -106,7 +106,7 @@ def _scan(tokens: Any, first: int, fresh: int, ends: Any, search: Any, carry: An
                 begun = 0
                 break
             token = np.int64(tokens[i])
-            for j in range(offsets[token], offsets[token + 1]) if token < offsets.size - 1 else range(0, 0):
+            for j in range(offsets[token], offsets[token + 1]) if token < offsets.size - 1 else range(0):
                 begun = _grown(automaton, begun, data[j])
                 if begun == phrase.size:
                     if 3 * hits < places.size:
@@ -136,9 +136,9 @@ def scan_shorts(tokens: Any, first: int, fresh: int, ends: Any, search: Any, car
 def scan_integers(tokens: Any, first: int, fresh: int, ends: Any, search: Any, carry: Any, places: Any) -> None:
     """Go on over tokens of four bytes from number `fresh` of their shard; the first of them is number `first`.
 
-    Tokens before `fresh` are those that may begin a match, from carry[NEEDED] on. Where nothing has begun to match, only
-    telling tokens matter, and from each the phrase is followed from where it would begin. Matches end where documents
-    do, by `ends`. `telling` has one place more than there are tokens, for ids that are none. `places` takes (document,
-    last token, its bytes up to the end of the match) of as many matches as there is room for, the first ones.
+    Tokens before `fresh` are those that may begin a match, from carry[NEEDED] on. Where nothing has begun to match,
+    only telling tokens matter, and from each the phrase is followed from where it would begin. Matches end where
+    documents do, by `ends`. `telling` has one place more than there are tokens, for ids that are none. `places` takes
+    (document, last token, its bytes up to the end of the match) of the first matches, as many as there is room for.
     """
     _scan(tokens, first, fresh, ends, search, carry, places)
