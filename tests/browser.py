@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 PATIENCE = 120  # seconds for one answer, on a machine that has other things to do
-_OPTIONS = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--remote-debugging-pipe",
-            "--disable-dev-shm-usage", "--disable-background-networking")  # fmt: skip
+_OPTIONS = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run",
+            "--remote-debugging-pipe", "--disable-dev-shm-usage", "--disable-background-networking")  # fmt: skip
 
 
 class Browser:
@@ -38,7 +38,9 @@ class Browser:
     def open(self, address: str, width: int = 1280, height: int = 900, dark: bool = False) -> None:
         """Show a page of a size in pixels, and wait until it is loaded."""
         self.said.clear()
-        self._ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
+        self._ask(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
+        )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self._ask("Emulation.setEmulatedMedia", features=[scheme])
         self._ask("Page.navigate", url=address)

@@ -15,7 +15,7 @@ def add_commands(commands: Commands) -> None:
     """Every command, in the order of the help."""
     for declare in (
         _prepare, _init, _stream, _train_tokenizer, _inspect, _dropped, _view, _verify, _index, _join, _export, _import,
-        _simulate, _bench, _warm, _demo,
+        _report, _simulate, _bench, _warm, _demo,
     ):  # fmt: skip
         declare(commands)
 
@@ -88,7 +88,8 @@ def _add_run_options(parser: argparse._ArgumentGroup) -> None:
     add(parser, "--memory", "SIZE", "Use so much for the whole run, and spill the rest to disk; 4GB by default.")
     add(parser, "--work", "DIR", "Keep unfinished work here, and use it again in later runs.")
     add(parser, "--save-index", "DIR", "Keep what later runs need to find near duplicates of this store.")
-    add_flag(parser, "--keep-dropped", "Keep the texts of dropped documents, for `gristmill dropped`.")
+    add_flag(parser, "--keep-dropped", "Keep the texts of dropped documents, for `gristmill dropped` and the report.")
+    add_flag(parser, "--no-report", "Make no report.html; `gristmill report` makes it at any time.")
     add_flag(parser, "--dry-run", "Print the plan and an estimate, and write nothing.")
     add_number(parser, "--sample", Positive, "Judge N documents by each rule, alone and together; write nothing.")
     add_number(parser, "--pack", Positive, "Build a pack index too; may be given several times.", metavar="SEQ_LEN",
@@ -259,6 +260,19 @@ def _import(commands: Commands) -> None:
     add(parser, "--split", None, "The split that the tokens become; train by default.", choices=("train", "val"),
         default="train")  # fmt: skip
     add_flag(parser, "--overwrite", "Replace a finished store.")
+
+
+def _report(commands: Commands) -> None:
+    parser = command(
+        commands, "report", "cli_report:run_report",
+        "Show a store or a plan as one page that opens in any browser and fetches nothing: what each rule dropped with "
+        "examples, the mix, lengths, duplicates; or phases, mix and epochs over a run. With --vs, what changed.",
+        "data/corpus --open", "plan.json --out plan.html", "data/corpus --vs data/corpus-2024",
+    )  # fmt: skip
+    add(parser, "path", "PATH", "A store that Gristmill made, or the JSON of a plan.")
+    add(parser, "--out", "FILE", "Where the page goes; by default report.html in the store, or beside the plan.")
+    add(parser, "--vs", "OTHER", "Show what changed from this store (or plan) to PATH; into changes.html by default.")
+    add_flag(parser, "--open", "Open the page in the browser of this machine.")
 
 
 def _simulate(commands: Commands) -> None:

@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import pkgutil
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.options import from_mapping
 from gristmill.figures.store import store_figures
 from gristmill.indexing import index
+from gristmill.places.address import Address
 from gristmill.places.door import address_of, as_target, place_at
 from gristmill.recipe import Recipe, as_recipe, read_recipe
 from gristmill.run import RunOptions, dry_run, prepare
@@ -39,8 +41,23 @@ def run_prepare(chosen: argparse.Namespace) -> None:
         prepare(recipe, overwrite=chosen.overwrite, progress=bar, options=_run_options(chosen))
         for seq_len in chosen.pack:
             index(open_split(root, "train"), seq_len, progress=bar)
+    made = None if chosen.no_report else _report(root)
     figures = store_figures(root)
-    answer(chosen, {**figures.to_dict(), **bar.figures}, lambda: show_made(figures, bar.took()))
+    answer(chosen, {**figures.to_dict(), **bar.figures}, lambda: show_made(figures, bar.took(), made))
+
+
+def _report(root: Address) -> str | None:
+    """The report beside the manifest; the store is whole without it, so nothing that goes wrong with it is an error."""
+    from gristmill.report.writing import report, target, write  # which imports Arrow and pygal
+
+    out = target(root)
+    try:
+        write(report(root)[0], out)
+    except Exception as error:
+        print(f"note: The store is whole, but its report could not be made ({error}): `gristmill report` tries again.",
+              file=sys.stderr)  # fmt: skip
+        return None
+    return str(out)
 
 
 def _look_ahead(recipe: Recipe, chosen: argparse.Namespace) -> None:

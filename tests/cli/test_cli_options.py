@@ -8,8 +8,8 @@ from gristmill.cli import build_parser
 
 FROZEN = {
     "prepare": "INPUT --compression --dedup --documents --dry-run --encoding --engine --eos --fields --id-field "
-    "--input-files --json --keep-dropped --master --memory --no-dedup --no-normalize --on-error --out --out-dir "
-    "--overwrite --pack --recipe --remote --sample --save-index --seed --shuffle --storage --text-field "
+    "--input-files --json --keep-dropped --master --memory --no-dedup --no-normalize --no-report --on-error --out "
+    "--out-dir --overwrite --pack --recipe --remote --sample --save-index --seed --shuffle --storage --text-field "
     "--tokenization --tokenizer --tokens-per-shard --val-fraction --work --workers",
     "init": "FILE --json --overwrite --storage",
     "stream": "RECIPE --batch-size --cut --examples --json --seed --seq-len --steps --storage",
@@ -22,6 +22,7 @@ FROZEN = {
     "join": "STORE --json --out --overwrite --storage",
     "export": "DIR --json --out --overwrite --seq-len --storage --to",
     "import": "FILE --boundaries --dtype --eos --json --out --overwrite --split --storage --tokenizer",
+    "report": "PATH --json --open --out --storage --vs",
     "simulate": "PLAN --bandwidth --cache --json --latency --nodes --per-1000-requests --per-gb --ranks "
     "--requests-per-second --step-time --steps --storage",
     "bench": "PATH --batch-size --cut --dtype --eos --json --keys --seconds --seq-len --storage",

@@ -32,7 +32,8 @@ def test_whatever_is_no_markup_is_escaped():
 
 
 def test_markup_is_left_as_it_is():
-    assert tag("p", tag("b", "x & y")) == '<p><b><bdi dir="auto">x &amp; y</bdi></b></p>'
+    assert tag("p", tag("b", "x & y")) == "<p><b>x &amp; y</b></p>"
+    assert tag("b", "שלום") == '<b><bdi dir="auto">שלום</bdi></b>'
 
 
 def test_an_attribute_cannot_be_left():

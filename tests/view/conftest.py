@@ -18,7 +18,8 @@ PHRASE = "grinds exceedingly small"
 
 def _texts() -> dict[str, str]:
     rng = np.random.default_rng(3)
-    words = ["the", "mill", "of", "the", "gods", "slow", "water", "stone", "wheel", "grain", "flour", "sack", "day"]
+    words = ["the", "mill", "of", "the", "gods", "that", "slow", "water", "stone", "wheel", "grain", "flour", "sack",
+             "day", "and", "night"]  # fmt: skip
     texts = {f"web/{i}": " ".join(rng.choice(words, 60)) + "." for i in range(80)}
     texts["wanted"] = f"{texts['web/0']} It {PHRASE}, they say. {texts['web/1']}"
     texts["hostile"] = HOSTILE + "x" * 1_000_000

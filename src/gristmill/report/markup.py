@@ -32,14 +32,22 @@ def html(value: object) -> Html:
     return Html("") if value is None else isolated(str(value))
 
 
+def visible(text: str) -> str:
+    """A text with symbols for its control characters."""
+    return text.translate(_UNSEEN)
+
+
 def plain(text: str) -> str:
     """A text escaped, its control characters as symbols: for attributes, and where direction does not matter."""
-    return escape(text.translate(_UNSEEN))
+    return escape(visible(text))
 
 
 def isolated(text: str) -> Html:
-    """A text whose direction ends with it: marks that turn the writing around do so inside of it only."""
-    return Html(f'<bdi dir="auto">{plain(text)}</bdi>') if text else Html("")
+    """A text whose direction ends with it: marks that turn the writing around do so inside of it only.
+
+    Plain ASCII turns nothing.
+    """
+    return Html(plain(text)) if text.isascii() else Html(f'<bdi dir="auto">{plain(text)}</bdi>')
 
 
 def joined(parts: Iterable[object], between: str = "") -> Html:

@@ -120,7 +120,7 @@ def bar(share: float, label: str = "", kind: str = "") -> Html:
 
 
 def figure(content: object, caption: object = "", class_: str | None = None) -> Html:
-    return tag("figure", content, tag("figcaption", caption) if caption else "", class_=class_)
+    return tag("figure", tag("figcaption", caption) if caption else "", content, class_=class_)
 
 
 def grid(*parts: object) -> Html:
@@ -162,3 +162,11 @@ def window(length: int, mark: Mark, most: int) -> Mark:
     """Which `most` characters of `length` to show so that `mark`'s beginning is among them, a third from the left."""
     begin = max(0, min(mark[0] - most // 3, length - most))
     return begin, min(length, begin + most)
+
+
+def size(count: float) -> Number:
+    """`3.8 MB`: decimal units."""
+    units = ["bytes", "kB", "MB", "GB", "TB"]
+    while abs(count) >= 1000 and len(units) > 1:
+        count, units = count / 1000, units[1:]
+    return Number(f"{count:,.0f} {units[0]}" if units[0] == "bytes" or count >= 100 else f"{count:.3g} {units[0]}")

@@ -24,12 +24,14 @@ def show_store(store: StoreFigures) -> None:
         show_funnel(store.steps)
 
 
-def show_made(store: StoreFigures, took: str) -> None:
-    """A store that was just written: its figures, how long it took, and how to open it."""
+def show_made(store: StoreFigures, took: str, report: str | None = None) -> None:
+    """A store that was just written: its figures, how long it took, where its report is, and how to open it."""
     show_store(store)
     line(f"\nWrote {store.tokens:,} tokens {took}.")
     if store.has_dropped:
         line(f"Look at what was dropped: gristmill dropped {shlex.quote(store.path)}")
+    if report:
+        line(f"Read its report in a browser: {report}")
     line(f'Open it in Python: gristmill.open("{address_of(store.path) / "train"}")')
 
 
