@@ -18,6 +18,8 @@ from gristmill.places.door import place_at
 from gristmill.places.remote import Remote
 from gristmill.store.export import FORMATS
 from gristmill.store.manifest import Manifest
+from gristmill.view.pages import Pages
+from gristmill.view.subject import open_subject
 
 THERE = "s3://corpus/commands"
 
@@ -92,6 +94,15 @@ def test_what_only_looks_sees_the_same(there: str, here: Path, capsys: pytest.Ca
         found, expected = (re.sub(r'"seconds": [^,}]*', "", text) for text in said)
         assert found == expected
     run("bench", f"{there}/store/train", "--seq-len", "64", "--batch-size", "2", "--seconds", "0.1")
+
+
+def test_the_viewer_shows_the_same(there: str, here: Path) -> None:
+    shown = []
+    for root in (f"{there}/store", str(here / "store")):
+        pages = Pages(open_subject(root))
+        found = [pages.answer(name, {"n": "3", "id": "d7"}) for name in ("", "docs", "doc", "dropped", "find")]
+        shown.append([(answer.status, answer.go_to, answer.html.replace(root, "")) for answer in found])
+    assert shown[0] == shown[1] and shown[0][0][0] == 200
 
 
 @pytest.mark.parametrize("format", sorted(FORMATS))

@@ -41,7 +41,7 @@ def test_a_phrase_leads_to_its_document_to_its_step_and_back(chromium: Browser, 
     chromium.open(plan_site.server.address)
     chromium.value("document.querySelector('form[action=search] input[name=q]').value = 'grinds exceedingly small'")
     clicked(chromium, "form[action=search] button", "grinds exceedingly small")
-    until(chromium, "document.body.innerText.includes('1 places in 1 documents')")  # the page asks again by itself
+    until(chromium, "document.body.innerText.includes('1 place in 1 document;')")  # the page asks again by itself
     until(chromium, "document.querySelector('.found a') !== null")
     clicked(chromium, ".found a", "wanted")
     assert chromium.value("document.querySelector('#here').textContent").startswith(" gr")

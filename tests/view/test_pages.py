@@ -124,7 +124,7 @@ def test_an_id_leads_to_its_document_or_to_why_there_is_none(store_site: Site) -
 def test_a_phrase_is_found_with_what_stands_around_it(store_site: Site, corpus: Path) -> None:
     page = store_site.until_done("search?q=grinds+exceedingly+small")
     shown = text_of(page)
-    assert "1 places in 1 documents" in shown and "It grinds exceedingly small, they say." in shown
+    assert "1 place in 1 document;" in shown and "It grinds exceedingly small, they say." in shown
     (address,) = [each for each in links(page, "doc") if "at=" in each]
     assert address.endswith("#here")
     there = followed(store_site, address)
@@ -143,7 +143,7 @@ def test_all_places_are_counted_and_some_shown(store_site: Site, corpus: Path) -
 
 def test_documents_are_found_by_a_field(store_site: Site) -> None:
     page = store_site.until_done("field?field=url&value=https%3A%2F%2Fexample.org%2Fweb%2F9")
-    assert "1 documents" in text_of(page) and "web/9" in text_of(page)
+    assert "1 document;" in text_of(page) and "web/9" in text_of(page)
 
 
 def test_dropped_documents_are_shown_by_rule_with_their_texts(store_site: Site) -> None:
@@ -227,3 +227,9 @@ def test_files_of_others_are_shown_as_far_as_they_tell(tmp_path: Path) -> None:
         shown = text_of(site.get())
         assert "not known" in shown and "foreign" in shown
         assert site.get("search?q=a").status == 404 and site.get("docs").status == 404
+
+
+def test_a_folder_with_a_plan_and_no_record_is_that_plan(plan: Path, tmp_path: Path) -> None:
+    gm.load_plan(plan).save(tmp_path / "plan.json")
+    subject = open_subject(str(tmp_path))
+    assert subject.plan is not None and subject.run is None

@@ -14,7 +14,7 @@ from gristmill.view.parts import Answer, Params, address, choice, form, hidden, 
 from gristmill.view.subject import Subject
 
 _COUNT = 50
-_SHOWN = ("path", "url")
+_SHOWN = ("url", "path")
 
 
 def browse(subject: Subject, params: Params) -> str:
@@ -26,7 +26,7 @@ def browse(subject: Subject, params: Params) -> str:
     rows = [_row(k, n, record) for n, record in found.documents.items()]
     last = (len(store) if found.after is None else found.after) - 1
     none = paragraph(f"None of the documents {first:,} to {last:,} is of this source.")
-    body = table(["number", "id", "source", "where it comes from"], rows) if rows else none
+    body = table(["number", "id", "source", "tokens", "where it comes from"], rows) if rows else none
     before = max(first - _COUNT, 0)
     turn = pager(
         link("from the first", "docs", store=k, source=source) if first else None,
@@ -52,7 +52,8 @@ def _choices(subject: Subject, k: int, source: str) -> Html:
 
 def _row(k: int, n: int, record: Record) -> list[object]:
     where = next((record[name] for name in _SHOWN if record.get(name)), "")
-    return [n, link(record["id"], "doc", store=k, n=n), record["source"], _short(where)]
+    tokens = record.get("length", "")  # files of others tell it only with their index
+    return [n, link(record["id"], "doc", store=k, n=n), record["source"], tokens, _short(where)]
 
 
 def _short(value: object, most: int = 200) -> str:

@@ -58,12 +58,14 @@ class Jobs:
         self._jobs: dict[Hashable, Job[Iterable[object]]] = {}
         self._lock = threading.Lock()
 
-    def get(self, key: Hashable, make: Callable[[], Iterable[object]]) -> Job[Iterable[object]]:
-        """The search for `key`, begun now if there is none; any other is ended then."""
+    def get(self, key: Hashable, make: Callable[[], Iterable[object]], again: bool = True) -> Job[Iterable[object]]:
+        """The search for `key`, begun now if there is none, or `again` if it was stopped; any other is ended then."""
         with self._lock:
-            if key not in self._jobs:
+            known = self._jobs.get(key)
+            if known is None or (again and known.stopped):
                 work = make()
                 self._stop_all()
+                self._jobs.pop(key, None)
                 self._jobs = dict(list(self._jobs.items())[1 - _KEPT :])
                 self._jobs[key] = Job(work)
             return self._jobs[key]

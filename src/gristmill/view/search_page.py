@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import cast
 
+from gristmill.core.html import counted
 from gristmill.core.sizes import speed
 from gristmill.report.markup import Html, joined, tag
 from gristmill.report.page import bar, notes, paragraph, table
@@ -19,6 +20,7 @@ from gristmill.view.subject import Subject
 _SHOWN = 50
 # So long a page waits for a search, and after so long the browser asks again.
 _PATIENCE, _AGAIN = 0.4, 1
+_TELLING = 1 << 26
 
 
 def search_page(jobs: Jobs, subject: Subject, params: Params) -> Answer:
@@ -29,15 +31,11 @@ def search_page(jobs: Jobs, subject: Subject, params: Params) -> Answer:
     store = subject.store(k)
     job = _job(jobs, params, ("q", k, phrase), lambda: Search(store, phrase, _SHOWN))
     search = cast(Search, job.work)
-    size = search.tokens * store.dtype.itemsize
-    said = (
-        f"{search.hits:,} places in {search.documents:,} documents; {search.tokens:,} of {search.total:,} tokens read"
-    )
+    said = f"{counted(search.hits, 'place')} in {counted(search.documents, 'document')}; {search.tokens:,} of "
+    said += f"{search.total:,} tokens read{_pace(search.tokens * store.dtype.itemsize, job.seconds)}."
     parts = [
         ask_phrase(subject, phrase, k),
-        _progress(
-            job, search.tokens, search.total, f"{said}{_pace(size, job.seconds)}.", address("search", q=phrase, store=k)
-        ),
+        _progress(job, search.tokens, search.total, said, address("search", q=phrase, store=k)),
         "" if search.by_tokens else _decoding(),
         joined(_hit(subject, store, k, phrase, hit) for hit in list(search.first)),
         _more(search.hits),
@@ -51,7 +49,7 @@ def field_page(jobs: Jobs, subject: Subject, params: Params) -> Answer:
     store = subject.store(k)
     job = _job(jobs, params, ("field", k, field, value), lambda: FieldSearch(store, field, value, _SHOWN))
     search = cast(FieldSearch, job.work)
-    said = f"{search.hits:,} documents; {search.read:,} of {search.total:,} looked at."
+    said = f"{counted(search.hits, 'document')}; {search.read:,} of {search.total:,} looked at."
     rows = [[n, link(store.document_id(n), "doc", store=k, n=n)] for n in list(search.first)]
     where = address("field", field=field, value=value, store=k)
     parts = [ask(subject), _progress(job, search.read, search.total, said, where),
@@ -59,10 +57,10 @@ def field_page(jobs: Jobs, subject: Subject, params: Params) -> Answer:
     return _answer(subject, job, f"{field} is {value}" if len(value) < 60 else field, joined(parts))
 
 
-def _job(jobs: Jobs, params: Params, key: object, make: Callable[[], Iterable[object]]) -> Job[Iterable[object]]:
+def _job(jobs: Jobs, params: Params, key: Hashable, make: Callable[[], Iterable[object]]) -> Job[Iterable[object]]:
     if params.get("stop"):
         jobs.stop()
-    job = jobs.get(cast("tuple[object, ...]", key), make)
+    job = jobs.get(key, make, again=not params.get("stop"))
     job.wait(_PATIENCE)
     return job
 
@@ -78,7 +76,8 @@ def _progress(job: Job[Iterable[object]], read: int, total: int, said: str, here
 
 
 def _pace(size: int, seconds: float) -> str:
-    return f", {speed(size, seconds)}" if seconds > 0 else ""
+    """How quickly it goes, where it has gone on for long enough to tell."""
+    return f", {speed(size, seconds)}" if size > _TELLING and seconds > 0 else ""
 
 
 def _decoding() -> Html:

@@ -7,6 +7,7 @@ comes without the token, for another host's name, or from another origin is refu
 from __future__ import annotations
 
 import hmac
+import os
 import secrets
 import sys
 from collections.abc import Iterator
@@ -32,7 +33,8 @@ class Server(ThreadingHTTPServer):
     """Pages at `address`, which has a token of 128 bits."""
 
     daemon_threads = True
-    allow_reuse_address = False
+    # So that a port can be used again at once; elsewhere than on POSIX it would let others listen there too.
+    allow_reuse_address = os.name == "posix"
 
     def __init__(self, subject: Subject, port: int = 0) -> None:
         self.token, self.pages = secrets.token_urlsafe(16), Pages(subject)

@@ -8,17 +8,16 @@ from dataclasses import dataclass
 
 from gristmill.core.errors import ConfigError, GristmillError
 from gristmill.core.values import parse_json
-from gristmill.figures.served import Run, find_run
+from gristmill.figures.served import Run, as_run
 from gristmill.loader.loader import Loader
 from gristmill.loader.plan_file import load_plan
+from gristmill.loader.record import PLAN, RECORD
 from gristmill.order.plan import Plan
 from gristmill.places.address import Address
 from gristmill.places.door import address_of, place_at
 from gristmill.store.manifest import MANIFEST, SPLITS, Manifest, load_manifest
 from gristmill.store.opening import folder_of, is_directory, open_split, open_store
 from gristmill.store.reader import Store
-
-_PLAN = "plan.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,11 +76,11 @@ def open_subject(given: str) -> Subject:
     if path.name == MANIFEST:
         path = path.parent
     if path.suffix == ".json" and place_at(path).is_file():
-        return _plan(path, path, None)
-    if run := find_run(path):
-        return _run(path, run)
-    if place_at(path / _PLAN).is_file() and not place_at(path / MANIFEST).exists():
-        return _plan(path, path / _PLAN, None)
+        return _plan(path, path)
+    if place_at(path if path.suffix == ".parquet" else path / RECORD).is_folder():
+        return _run(path, as_run(path))
+    if place_at(path / PLAN).is_file() and not place_at(path / MANIFEST).exists():
+        return _plan(path, path / PLAN)
     return Subject(path, _stores(path))
 
 
@@ -99,11 +98,11 @@ def _run(path: Address, run: Run) -> Subject:
     return _of_plan(path, run.plan, run)
 
 
-def _plan(path: Address, file: Address, run: Run | None) -> Subject:
+def _plan(path: Address, file: Address) -> Subject:
     values = parse_json(place_at(file).read(), str(file))
     if not isinstance(values, dict) or "gristmill_plan" not in values:
         raise ConfigError(f"{file} is no plan: give a store, a plan.json or the folder of a run.")
-    return _of_plan(path, load_plan(file), run)
+    return _of_plan(path, load_plan(file), None)
 
 
 def _of_plan(path: Address, plan: Plan, run: Run | None) -> Subject:
