@@ -14,7 +14,7 @@ from gristmill.core.values import Amount, Count, Positive, Rate, Seconds, Seed, 
 def add_commands(commands: Commands) -> None:
     """Every command, in the order of the help."""
     for declare in (
-        _prepare, _init, _stream, _train_tokenizer, _inspect, _dropped, _verify, _index, _join, _export, _import,
+        _prepare, _init, _stream, _train_tokenizer, _inspect, _dropped, _view, _verify, _index, _join, _export, _import,
         _report, _simulate, _ledger, _watch, _bench, _warm, _demo,
     ):  # fmt: skip
         declare(commands)
@@ -178,6 +178,20 @@ def _dropped(commands: Commands) -> None:
     add(parser, "--source", "S", "Show only what went from this source.")
     add_number(parser, "--examples", Positive,
                "Show so many of each reason; 1 by default, and 3 where a rule, reason or source is named.")  # fmt: skip
+
+
+def _view(commands: Commands) -> None:
+    parser = command(
+        commands, "view", "cli_look:run_view",
+        "Look at a store, a plan or a run in a browser: find documents by phrase, id or field, see their tokens and "
+        "their way through the rules, the batch of any step, and what was dropped. The page is for this machine alone, "
+        "at an address that it prints, and ends with the command.",
+        "data/corpus", "plan.json --no-browser", "runs/first --port 8080",
+    )  # fmt: skip
+    add(parser, "path", "PATH", "A store or one of its splits, the JSON of a plan, or the folder of a run: "
+        "served.parquet and plan.json, as loader.record() leaves them.")  # fmt: skip
+    add_number(parser, "--port", Count, "Listen at this one; by default at one that is free.", default=0)
+    add_flag(parser, "--no-browser", "Only print the address.")
 
 
 def _verify(commands: Commands) -> None:

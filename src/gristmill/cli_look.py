@@ -1,4 +1,5 @@
-"""The commands that look at what is there, at what is not, and at what will be: inspect, dropped, verify, simulate."""
+"""The commands that look at what is there, at what is not, and at what will be: inspect, dropped, view, verify,
+simulate."""
 
 from __future__ import annotations
 
@@ -23,6 +24,7 @@ from gristmill.show.plan import show_places, show_plan, show_state
 from gristmill.show.simulation import show_simulation
 from gristmill.show.store import show_findings, show_store, show_token_files
 from gristmill.show.terminal import facts, paragraph
+from gristmill.show.view import show_address
 from gristmill.simulate.options import SimulateOptions
 from gristmill.store.manifest import MANIFEST, SPLITS
 from gristmill.store.opening import is_directory, is_sharded_bin, named_paths, open_split, open_store
@@ -191,6 +193,20 @@ def existing(given: str) -> Address:
     if not is_directory(path) and not place_at(given).exists():
         raise ConfigError(f"{path} does not exist.")
     return path
+
+
+def run_view(chosen: argparse.Namespace) -> None:
+    from gristmill.view.browser import open_browser
+    from gristmill.view.server import serving
+    from gristmill.view.subject import open_subject
+
+    with serving(open_subject(chosen.path), chosen.port) as server:
+        where = {"path": chosen.path, "address": server.address}
+        answer(chosen, where, lambda: show_address(**where))
+        sys.stdout.flush()
+        if not chosen.no_browser:
+            open_browser(server.address)
+        server.serve_forever()
 
 
 def run_verify(chosen: argparse.Namespace) -> int:

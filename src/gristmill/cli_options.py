@@ -22,6 +22,7 @@ Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 # What the user of a command should know who has stopped it.
 _AGAIN = ". Nothing that is half made looks finished: run the same command again."
 WHEN_STOPPED = {
+    "view": ". The page is closed, and its address leads nowhere any more.",
     "prepare": ". Run the same command again, and it goes on from what is done.",
     **dict.fromkeys(("index", "join", "export", "import", "train-tokenizer"), _AGAIN),
 }

@@ -17,6 +17,7 @@ FROZEN = {
     "inspect": "PATH --doc --dtype --eos --exclude-doc --exclude-step --from-step --json --out --paths --plan --spikes "
     "--step --storage --until",
     "dropped": "DIR --examples --json --reason --rule --source --storage",
+    "view": "PATH --json --no-browser --port --storage",
     "verify": "DIR --json --storage",
     "index": "PATH --dtype --eos --force --index-dir --json --seq-len --storage",
     "join": "STORE --json --out --overwrite --storage",

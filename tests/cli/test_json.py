@@ -29,6 +29,7 @@ COMMANDS: dict[str, list[tuple[str, set[str]]]] = {
                 ("{run} --exclude-step 3 --out {new}", {"plan", "fingerprint", "checkpoints_up_to"}),
                 ("{checkpoint} --plan {plan}", {"step", "digest"}), ("{bare} --dtype uint16", {"tokens", "dtype"})],
     "dropped": [("{store}", {"path", "documents", "groups"})],
+    "view": [("{store} --no-browser", {"path", "address"})],
     "verify": [("{store}", {"shards", "faults", "seconds"})],
     "index": [("{copied}/train --seq-len 32", {"files"}), ("{bare} --dtype uint16 --eos 256", {"files", "seconds"})],
     "join": [("{store} --out {new}", {"path", "splits"})],
@@ -60,8 +61,9 @@ def test_no_command_is_missing_here() -> None:
 )
 def test_every_command_prints_one_json_value_and_nothing_else(
     call: Command, store: Path, copied: Path, plan_file: Path, checkpoint: Path, bare: Path, recorded: Path,
-    tmp_path: Path, name: str, arguments: str, keys: set[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, arguments: str, keys: set[str],
 ) -> None:  # fmt: skip
+    monkeypatch.setattr("gristmill.view.server.Server.serve_forever", lambda _: None)  # which only a signal ends
     (tmp_path / "raw.txt").write_text("The mill grinds what it is given.\n" * 50)
     recipe = f"out: new\nsources: [{{name: a, paths: ['{tmp_path}/raw.txt']}}]\ntokenizer: byte\n"
     (tmp_path / "recipe.yaml").write_text(recipe)

@@ -5,10 +5,16 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import pre_tokenizers
 
-from gristmill.core.texts import Texts, differing, from_strings, runs
+from gristmill.core.texts import Texts, byte_letters, differing, from_strings, runs
 
 STRINGS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), max_size=6)
+
+
+def test_byte_letters_are_those_of_the_library() -> None:
+    assert set(byte_letters()) == set(pre_tokenizers.ByteLevel.alphabet())
+    assert len(set(byte_letters())) == 256
 
 
 @given(STRINGS)

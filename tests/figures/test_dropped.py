@@ -13,7 +13,8 @@ import pytest
 import gristmill as gm
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.curate.ledger import dropped_schema
-from gristmill.figures.dropped import dropped, find_document
+from gristmill.figures import dropped as figures
+from gristmill.figures.dropped import dropped, dropped_page, find_document
 from gristmill.stages.account import DROPPED
 
 ANY: dict[str, str | None] = {}
@@ -67,6 +68,31 @@ def test_a_rule_a_reason_or_a_source_is_looked_at_alone(
     assert [group.documents for group in found.groups] == counts and found.documents == 1501
     for row in (row for group in found.groups for row in group.examples):
         assert all(row[name] == value for name, value in asked.items())
+
+
+@pytest.mark.parametrize(
+    "asked", [{}, {"rule": "length"}, {"source": "books"}, {"reason": "too_many_chars"}, {"rule": "x"}]
+)
+@pytest.mark.parametrize("most", [250, 1 << 22])
+def test_rows_are_turned_page_by_page_until_all_that_fit_were_seen(
+    account: Path, asked: dict[str, str | None], most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However few rows are looked at for one page."""
+    monkeypatch.setattr(figures, "_MOST_ROWS", most)
+    monkeypatch.setattr(figures, "_BATCH_ROWS", 128)
+    whole = pq.read_table(account / DROPPED).to_pylist()
+    expected = [row["row"] for row in whole if all(row[name] == value for name, value in asked.items())]
+    seen: list[object] = []
+    after: int | None = 0
+    while after is not None:
+        rows, after = dropped_page(account, asked, after, 70)
+        assert len(rows) <= 70 and all(row["text"] == f"text {row['row']}" for row in rows)
+        seen += [row["row"] for row in rows]
+    assert seen == expected
+
+
+def test_a_store_without_an_account_has_no_page_of_it(tmp_path: Path) -> None:
+    assert dropped_page(tmp_path, ANY, 0, 10) == ([], None)
 
 
 def test_fewer_documents_than_examples_are_all_shown_and_none_may_be_asked_for(account: Path) -> None:

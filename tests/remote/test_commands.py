@@ -20,6 +20,8 @@ from gristmill.places.door import place_at
 from gristmill.places.remote import Remote
 from gristmill.store.export import FORMATS
 from gristmill.store.manifest import Manifest
+from gristmill.view.pages import Pages
+from gristmill.view.subject import open_subject
 
 THERE = "s3://corpus/commands"
 
@@ -125,6 +127,15 @@ def test_a_run_is_recorded_in_a_bucket_and_asked_there(
     assert gm.load_plan(f"{there}/plan2.json").skips.covers(30)
     assert place_at(f"{there}/ledger.html").read().startswith(b"<!doctype html>")
     assert pq.read_table(pa.BufferReader(place_at(f"{there}/steps.parquet").read()))["id"].to_pylist() == ["d7"]
+
+
+def test_the_viewer_shows_the_same(there: str, here: Path) -> None:
+    shown = []
+    for root in (f"{there}/store", str(here / "store")):
+        pages = Pages(open_subject(root))
+        found = [pages.answer(name, {"n": "3", "id": "d7"}) for name in ("", "docs", "doc", "dropped", "find")]
+        shown.append([(answer.status, answer.go_to, answer.html.replace(root, "")) for answer in found])
+    assert shown[0] == shown[1] and shown[0][0][0] == 200
 
 
 @pytest.mark.parametrize("format", sorted(FORMATS))

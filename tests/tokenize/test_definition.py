@@ -10,7 +10,7 @@ from tokenizers import models, pre_tokenizers
 
 from gristmill.core.errors import ConfigError
 from gristmill.tokenize import Tokenizer, load_tokenizer
-from gristmill.tokenize.definition import byte_letters, content_fingerprint, is_lossless
+from gristmill.tokenize.definition import content_fingerprint, is_lossless
 
 Bpe = Callable[..., HFTokenizer]
 Saved = Callable[..., str]
@@ -22,11 +22,6 @@ EOS = "</s>"
 def content(bpe: Bpe) -> dict[str, Any]:
     parsed: dict[str, Any] = json.loads(bpe().to_str())
     return parsed
-
-
-def test_byte_letters_are_those_of_the_library() -> None:
-    assert set(byte_letters()) == set(pre_tokenizers.ByteLevel.alphabet())
-    assert len(set(byte_letters())) == 256
 
 
 class TestFingerprint:

@@ -8,8 +8,9 @@ import tiktoken.load
 from tokenizers import Tokenizer as HFTokenizer
 
 from gristmill.core.errors import ConfigError
+from gristmill.core.texts import byte_letters
 from gristmill.tokenize import Tokenizer, load_tokenizer
-from gristmill.tokenize.definition import Definition, byte_letters
+from gristmill.tokenize.definition import Definition
 from gristmill.tokenize.encodings import encoding_definition, merges_of
 
 

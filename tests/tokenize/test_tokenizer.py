@@ -18,11 +18,10 @@ from tokenizers import Tokenizer as HFTokenizer
 
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError, SourceError
-from gristmill.core.texts import Texts
+from gristmill.core.texts import Texts, byte_letters
 from gristmill.tokenize import Tokenizer, encode_batch, load_tokenizer
 from gristmill.tokenize import tokenizer as memory
 from gristmill.tokenize.backends import GigatokenEncoder, Ids
-from gristmill.tokenize.definition import byte_letters
 from gristmill.tokenize.encodings import ENCODINGS
 from gristmill.tokenize.tokenizer import BLIND_BYTES, GROWTH, LOOK_EVERY, Budget, append_eos, flat_texts
 

@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+def byte_letters() -> list[str]:
+    """The printable letter that stands for each byte in the vocabularies of byte-level BPE."""
+    printable = {*range(33, 127), *range(161, 173), *range(174, 256)}
+    spare = iter(range(256, 512))
+    return [chr(byte) if byte in printable else chr(next(spare)) for byte in range(256)]
+
+
 def runs(offsets: Ints, most: int, most_rows: int | None = None) -> Iterator[tuple[int, int]]:
     """Rows from, to, so many at a time as take `most` bytes by their offsets; a longer one is a run by itself."""
     begin = 0

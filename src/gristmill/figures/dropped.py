@@ -32,6 +32,7 @@ Kind = tuple[str, str]  # without the source
 Record = Mapping[str, object]
 _BATCH_ROWS = 1 << 16
 _TEXT_ROWS = 2048
+_MOST_ROWS = 1 << 22
 
 
 class DroppedRow(TypedDict, total=False):
@@ -94,6 +95,43 @@ def dropped_documents(store: Address, doc_id: str) -> list[DroppedRow]:
     with _opened(path) as file:
         whole: Kind = ("", "")
         return _examples(file, {whole: _rows_of(file, doc_id)})[whole]
+
+
+def dropped_page(
+    store: Address, asked: Mapping[str, str | None], first: int, count: int
+) -> tuple[list[DroppedRow], int | None]:
+    """`count` rows from number `first` on that fit, and where to go on, None at the end of the file.
+
+    There are fewer where they are rare: no more than 2^22 rows are looked at, about a second's worth.
+    """
+    path = _place(store)
+    if path is None:
+        return [], None
+    with _opened(path) as file:
+        rows, after = _fitting(file, asked, first, count)
+        whole: Kind = ("", "")
+        return _examples(file, {whole: rows})[whole], after if after < file.metadata.num_rows else None
+
+
+def _fitting(file: pq.ParquetFile, asked: Mapping[str, str | None], first: int, count: int) -> tuple[list[int], int]:
+    """The next rows that fit, and the first that was not looked at; earlier row groups are passed over."""
+    ends = np.cumsum([file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)])
+    groups = np.flatnonzero(ends > first).tolist()
+    rows: list[int] = []
+    at = int(ends[groups[0] - 1]) if groups and groups[0] else 0
+    for batch in file.iter_batches(_BATCH_ROWS, row_groups=groups, columns=list(KEYS), use_threads=False):
+        fits = np.ones(len(batch), np.bool_)
+        for key in KEYS:
+            if asked.get(key) is not None:
+                fits &= pc.equal(batch.column(key), asked[key]).fill_null(False).to_numpy(zero_copy_only=False)
+        found = np.flatnonzero(fits) + at
+        rows += found[found >= first].tolist()[: count - len(rows)]
+        at += len(batch)
+        if len(rows) == count:
+            return rows, rows[-1] + 1
+        if at - first > _MOST_ROWS:
+            break
+    return rows, at
 
 
 def _rows_of(file: pq.ParquetFile, doc_id: str) -> list[int]:

@@ -15,16 +15,21 @@ LONGEST = 1200  # characters of one text that a page shows
 Section = tuple[str, str, Html]  # id, heading, content
 
 
-def page(title: str, body: object, *, subtitle: object = "", script: str = "", forms: bool = False) -> Html:
-    """A whole document that fetches nothing and runs `script` alone; `forms` may be sent to where it came from."""
+def page(
+    title: str, body: object, *, subtitle: object = "", script: str = "", forms: bool = False, looks: str = ""
+) -> Html:
+    """A whole document that fetches nothing and runs `script` alone; `forms` may be sent to where it came from.
+
+    looks: what a page adds to the style of all.
+    """
     head = f"""<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy(script, forms)}">
+<meta http-equiv="Content-Security-Policy" content="{policy(script, forms, looks)}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="referrer" content="no-referrer">
 <meta name="color-scheme" content="light dark">
 <link rel="icon" href="data:,">
 <title>{plain(title)}</title>
-<style>{style()}</style>"""
+<style>{style()}{looks}</style>"""
     top = joined([tag("h1", title), tag("p", subtitle, class_="subtitle") if subtitle else ""])
     run = f"<script>{script}</script>\n" if script else ""
     return Html(
@@ -33,11 +38,11 @@ def page(title: str, body: object, *, subtitle: object = "", script: str = "", f
     )
 
 
-def policy(script: str = "", forms: bool = False) -> str:
+def policy(script: str = "", forms: bool = False, looks: str = "") -> str:
     """What the page may do, for a browser: our style and script by their sums, images inside it, nothing else."""
     allowed = {
         "default-src": "'none'",
-        "style-src": _summed(style()),
+        "style-src": _summed(style() + looks),
         "script-src": _summed(script) if script else "'none'",
         "img-src": "data:",
         "connect-src": "'self'" if script else "'none'",

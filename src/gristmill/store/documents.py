@@ -59,16 +59,16 @@ class NamedDocuments:
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self._row_group = functools.lru_cache(maxsize=64)(self._read_row_group)
-        self._layout = functools.lru_cache(maxsize=1024)(self._read_layout)
+        self.row_group = functools.lru_cache(maxsize=64)(self._read_row_group)
+        self.layout = functools.lru_cache(maxsize=1024)(self._read_layout)
         self._listing = functools.lru_cache(maxsize=64)(read_sums)
         self._sums = functools.lru_cache(maxsize=16_384)(self._read_sums)
 
     def record(self, shard: int, row: int) -> Record:
         """The row of `.docs.parquet` for one document."""
-        starts = self._layout(shard)
+        starts = self.layout(shard)
         group = int(np.searchsorted(starts, row, side="right")) - 1
-        table = self._row_group(shard, group)
+        table = self.row_group(shard, group)
         return {name: table.column(name)[row - int(starts[group])].as_py() for name in table.column_names}
 
     def rows(self, shard: int, begin: int, end: int) -> pa.Table:
@@ -155,6 +155,19 @@ class NamedDocuments:
     def _read_row_group(self, shard: int, group: int) -> pa.Table:
         with self._open(shard) as file:
             return file.read_row_group(group, use_threads=False)
+
+    def fields(self, shard: int) -> list[str]:
+        """What is noted of each document of a shard: id, source, path, ..., and the fields that were carried."""
+        with self._open(shard) as file:
+            names: list[str] = file.schema_arrow.names
+            return names
+
+    def columns(self, shard: int, name: str) -> Iterator[pa.ChunkedArray]:
+        """One field of all documents of a shard, a row group at a time; none is kept."""
+        self.layout(shard)  # which compares the file with its sum
+        with self._open(shard) as file:
+            for group in range(file.num_row_groups):
+                yield file.read_row_group(group, columns=[name], use_threads=False).column(0)
 
 
 @dataclass(frozen=True)

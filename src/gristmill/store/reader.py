@@ -78,7 +78,7 @@ class Store:
         self.dtype = np.dtype(facts.dtype)
         self.eos, self.owned = facts.eos, facts.owned
         self._starts = offsets(files.tokens)
-        self._names = NamedDocuments(files) if facts.owned else NumberedDocuments(files)
+        self.names = NamedDocuments(files) if facts.owned else NumberedDocuments(files)
         self.lock = Lock()
         self.table: ShardTable | None = None  # the last that `table_of` made with this store as its first
         self._scanned: tempfile.TemporaryDirectory[str] | None = None
@@ -302,7 +302,7 @@ class Store:
         return str(self._record(document)["id"])
 
     def _record(self, document: int) -> Record:
-        return self._names.record(*self._place(document))
+        return self.names.record(*self._place(document))
 
     def document_tables(self, shard: int, columns: Sequence[str]) -> Iterator[pa.Table]:
         """The ids and sources of a shard's documents, and such of `columns` as are known, some 16,384 at a time."""
@@ -314,7 +314,7 @@ class Store:
         if self.facts.boundary is None:
             return {text: [] for text in ids}
         starts, counts = self._doc_starts, self.shard_documents()
-        places = self._names.locate(ids)
+        places = self.names.locate(ids)
         return {
             text: [int(starts[shard]) + row for shard, row in found if row < counts[shard]]
             for text, found in places.items()

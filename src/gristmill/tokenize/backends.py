@@ -18,11 +18,10 @@ import numpy.typing as npt
 
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError, GristmillError, did_you_mean
-from gristmill.core.texts import Texts
+from gristmill.core.texts import Texts, byte_letters
 from gristmill.tokenize.definition import (
     Definition,
     Json,
-    byte_letters,
     hide_specials,
     pre_tokenizer_steps,
     special_texts,

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import fingerprint
+from gristmill.core.texts import byte_letters
 
 Json = dict[str, Any]
 Reference = Literal["byte", "tiktoken", "tokenizers"]
@@ -47,13 +48,6 @@ def _model_type(model: Json) -> str:
     if isinstance(model["vocab"], list):
         return "Unigram"
     return "WordPiece" if "max_input_chars_per_word" in model else "WordLevel"
-
-
-def byte_letters() -> list[str]:
-    """The printable letter that stands for each byte in the vocabularies of byte-level BPE."""
-    printable = {*range(33, 127), *range(161, 173), *range(174, 256)}
-    spare = iter(range(256, 512))
-    return [chr(byte) if byte in printable else chr(next(spare)) for byte in range(256)]
 
 
 def added_token(content: str, id: int) -> Json:

@@ -15,8 +15,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from gristmill.core.errors import ConfigError
+from gristmill.core.texts import byte_letters
 from gristmill.places.door import place_at
-from gristmill.tokenize.definition import ENDOFTEXT, Definition, Json, bpe_json, byte_letters, byte_level
+from gristmill.tokenize.definition import ENDOFTEXT, Definition, Json, bpe_json, byte_level
 
 _CONTRACTIONS = r"'s|'t|'re|'ve|'m|'ll|'d"
 _GPT2 = rf"{_CONTRACTIONS}| ?\p{{L}}+| ?\p{{N}}+| ?[^\s\p{{L}}\p{{N}}]+|\s+(?!\S)|\s+"
