@@ -75,10 +75,10 @@ class NamedDocuments:
         """The rows of `.docs.parquet` for a stretch of a shard's documents."""
         import pyarrow as pa
 
-        starts = self._layout(shard)
+        starts = self.layout(shard)
         first = int(np.searchsorted(starts, begin, side="right")) - 1
         last = int(np.searchsorted(starts, end, side="left"))
-        groups = pa.concat_tables([self._row_group(shard, group) for group in range(first, last)])
+        groups = pa.concat_tables([self.row_group(shard, group) for group in range(first, last)])
         return groups.slice(begin - int(starts[first]), end - begin)
 
     def rows_of(self, shard: int, hashes: Hashes) -> list[tuple[int, int]]:
@@ -115,7 +115,7 @@ class NamedDocuments:
 
     def tables(self, shard: int, columns: Sequence[str], count: int) -> Iterator[pa.Table]:
         """The rows of `.docs.parquet` by row group: id, source, and such of `columns` as there are."""
-        groups = len(self._layout(shard)) - 1
+        groups = len(self.layout(shard)) - 1
         with self._open(shard) as file:
             known = [name for name in columns if name in file.schema_arrow.names]
             for group in range(groups):
@@ -125,7 +125,7 @@ class NamedDocuments:
         """The ids of rows in rising order; where many are asked for, of their row groups this column alone is read."""
         if len(rows) <= _FEW_IDS:
             return [str(self.record(shard, row)["id"]) for row in rows.tolist()]
-        starts, names = self._layout(shard), list[str]()
+        starts, names = self.layout(shard), list[str]()
         groups = np.searchsorted(starts, rows, side="right") - 1
         with self._open(shard) as file:
             for group in np.unique(groups).tolist():
