@@ -235,7 +235,8 @@ print(judged.kept.count() + judged.dropped.count(), read_documents(spark, out).c
 long = F.when(F.col("id") == 5, F.expr("repeat(char(65 + id % 2), 200000000)"))
 short = F.concat(F.lit("row "), F.lpad(F.col("id").cast("string"), 6, "0"))
 rows = spark.range(1_000_000).select("id", F.coalesce(long, short).alias("text"))
-recipe = {"tokenizer": "byte", "clean": None, "dedup": None, "filters": [{"length": {"min_chars": 1, "max_chars": 100}}]}
+lengths = {"length": {"min_chars": 1, "max_chars": 100}}
+recipe = {"tokenizer": "byte", "clean": None, "dedup": None, "filters": [lengths]}
 manifest = write_store(rows, large, id_col="id", recipe=recipe, progress=False)
 print(sum(shard.documents for split in manifest.splits.values() for shard in split))
 """
