@@ -20,6 +20,7 @@ def follow(page: str, folder: Path) -> str:
 def test_a_reader_who_follows_the_page_gets_the_same_bytes_from_spark(tmp_path: Path) -> None:
     printed = follow("spark.md", tmp_path)
     assert "The same bytes." in printed and "shard-00000.bin" in printed
+    assert "75 pages were kept." in printed
 
 
 def test_a_reader_who_follows_the_page_trains_from_a_dataframe_and_goes_on(tmp_path: Path) -> None:

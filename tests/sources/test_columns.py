@@ -93,11 +93,11 @@ def test_rows_without_text_or_over_the_limit_are_mishaps(
 ) -> None:
     monkeypatch.setattr(base, "MAX_DOCUMENT_BYTES", 3)
     path = table_of({"text": ["a", None, "long", "b"], "id": ["1", "2", "3", "4"]})
-    with pytest.raises(SourceError, match=r", row 1 has no text under 'text' but null"):
+    with pytest.raises(SourceError, match=r", row 1 \(id '2'\) has no text under 'text' but null"):
         read(path)
     mishaps = Mishaps("skip")
     assert [(row["id"], row["row"]) for row in read(path, None, mishaps)] == [("1", 0), ("4", 3)]
-    assert mishaps.skipped == 2 and ", row 2 is longer than" in mishaps.examples[1]
+    assert mishaps.skipped == 2 and ", row 2 (id '3') is longer than" in mishaps.examples[1]
 
 
 def test_bytes_that_are_not_utf8_in_a_text_column_are_one_mishap(table_of: Table, read: Read) -> None:

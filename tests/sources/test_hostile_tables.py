@@ -67,7 +67,8 @@ def test_an_id_or_field_that_is_not_utf8_is_one_mishap(write: Write, read: Read,
     columns = {"text": pa.array(["x", "y", "z"]), "id": pa.array(["1", "2", "3"]), "url": pa.array(["p", "q", "r"])}
     path, mishaps = write(pa.table({**columns, column: BAD})), Mishaps("skip")
     assert [row["text"] for row in read(path, Format(fields=["url"]), mishaps)] == ["x", "z"]
-    assert mishaps.examples == [f"{path}, row 1 is not UTF-8 in {column!r}."]
+    named = "" if column == "id" else " (id '2')"
+    assert mishaps.examples == [f"{path}, row 1{named} is not UTF-8 in {column!r}."]
 
 
 @pytest.mark.parametrize("column", ["text", "id"])

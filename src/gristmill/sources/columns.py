@@ -28,6 +28,8 @@ Path = tuple[str, ...]
 # What a row costs beside its values.
 _ROW_BYTES = 64
 _MOST_NAMES = 20
+# A longer id is in no sentence.
+_MOST_ID_BYTES = 200
 # What Arrow, and what reads before it, raise over bytes that are no table.
 _DAMAGE = (pa.ArrowException, OSError, StopIteration, ValueError, ArithmeticError, RecursionError, struct.error)
 
@@ -159,10 +161,13 @@ class _Rows:
         return np.asarray(why[short] == None)  # noqa: E711
 
     def _named(self, chosen: Mask) -> list[str]:
-        """The ids of rows as a sentence names them, where they have any."""
-        cells = self.values.get(self.format.id)
-        ids = cells.take(chosen).strings()[0].to_pylist() if cells else [None] * int(chosen.sum())
-        return ["" if id is None else f" (id {id!r})" for id in ids]
+        """The ids of rows as a sentence names them, where they have one that fits into it."""
+        said = np.full(len(chosen), "", object)
+        if cells := self.values.get(self.format.id):
+            short = chosen & (cells.sizes() <= _MOST_ID_BYTES)
+            ids = cells.take(short).strings()[0].to_pylist()
+            said[short] = ["" if id is None else f" (id {id!r})" for id in ids]
+        return [str(each) for each in said[chosen]]
 
 
 def _aligned(texts: pa.Array) -> pa.Array:
