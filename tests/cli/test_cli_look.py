@@ -140,7 +140,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "JSON of something else": (["other.json"], "neither a plan nor a checkpoint"),
     "no JSON": (["broken.json"], "is not JSON"),
     "the plan of a plan": (["{plan}", "--plan", "{plan}"], "--plan asks about a checkpoint, and"),
-    "a step of a checkpoint": (["{checkpoint}", "--step", "1"], "--step asks about a plan, and"),
+    "a step of a checkpoint": (["{checkpoint}", "--step", "1"], "--step asks about a plan or a run, and"),
     "the type of a store": (["{store}", "--dtype", "uint16"], "--dtype asks about a token file, and"),
     "a checkpoint without its plan": (["{checkpoint}", "--plan", "none.json"], "none.json cannot be read"),
     "a plan with an unknown key": (["misspelt.json"], "did you mean 'seq_len'"),
