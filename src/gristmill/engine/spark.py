@@ -101,7 +101,7 @@ class SparkEngine:
 
     def _wave(self, tasks: Sequence[Task], tag: str) -> list[bytes]:
         """The answers of tasks, one a partition of a Spark job."""
-        with _spark_errors("jobs"):
+        with spark_errors("jobs"):
             self._tags.add(tag)
             numbers = self._session.range(0, len(tasks), 1, len(tasks))
             rows = numbers.mapInArrow(_answering(list(tasks)), _ROWS).collect()
@@ -114,7 +114,7 @@ class SparkEngine:
             return self._duck.query(sql, tables, out)
         folder = temporary_path(out.absolute())
         try:
-            with disk_errors(out), _spark_errors(f"the query for {out.name}"), self._views(tables) as names:
+            with disk_errors(out), spark_errors(f"the query for {out.name}"), self._views(tables) as names:
                 rows = self._session.sql(_with_tables(sql, names))
                 rows.write.option("compression", "zstd").parquet(f"file://{folder}")
                 return _published(folder, out)
@@ -218,7 +218,7 @@ def _published(folder: Path, out: Path) -> list[Path]:
 
 
 @contextmanager
-def _spark_errors(what: str) -> Iterator[None]:
+def spark_errors(what: str) -> Iterator[None]:
     """Whatever Spark says, as an error of ours."""
     try:
         yield

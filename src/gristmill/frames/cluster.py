@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gristmill.core.errors import GristmillError
-from gristmill.engine.spark import SparkEngine
-from gristmill.engine.spark import _spark_errors as spark_errors
+from gristmill.engine.spark import SparkEngine, spark_errors
 from gristmill.engine.tasks import Task, taken
 
 if TYPE_CHECKING:
