@@ -48,5 +48,5 @@ def _compared(given: str | None) -> str:
 def _show(out: Address) -> None:
     if not isinstance(out, Path):
         raise ConfigError(f"{out} is not on this machine: --open needs a report that is, give --out a path.")
-    if webbrowser.open(out.resolve().as_uri()) is False:
+    if webbrowser.open(out.absolute().as_uri()) is False:
         print(f"note: This machine has no browser that could be started: open {out} yourself.", file=sys.stderr)

@@ -34,10 +34,10 @@ def test_a_wrong_call_is_one_sentence(call: Command, arguments: list[str], messa
     assert message.lower() in said.lower() and len(said.splitlines()) == 1
 
 
-def test_what_only_the_machine_can_say_is_one_sentence_and_exit_1(call: Command, tmp_path: Path) -> None:
+def test_what_the_machine_refuses_is_one_sentence_and_exit_1(call: Command, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a")
     ran = call("prepare", tmp_path / "a.txt", "--out", tmp_path / "a.txt" / "below", "--tokenizer", "byte", code=1)
-    assert "The machine failed: Not a directory" in ran.said
+    assert "below cannot be written (Not a directory): choose another place." in ran.said
 
 
 @pytest.mark.parametrize("json_wanted", [(), ("--json",)])

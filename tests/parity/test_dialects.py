@@ -16,10 +16,11 @@ import sqlglot
 from sqlglot import exp
 
 import gristmill as gm
+from gristmill.curate.dedup.resolve import GONE, LEFT, NEIGHBOURS, RESTLESS, STARS, dealt
 from gristmill.engine.inline import InlineEngine
 
-WIDE = {"id", "exact", "repeated", "members", "crowded", "pairs", "candidates", "wanted", "near", "kept", "layout",
-        "counts", "evidence"}  # fmt: skip
+WIDE = {"id", "exact", "repeated", "members", "crowded", "pairs", "candidates", "wanted", "near", "largest", "kept",
+        "layout", "counts", "evidence", "rounds"}  # fmt: skip
 
 
 class Recording(InlineEngine):
@@ -61,7 +62,9 @@ def statements(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str]
             recipe["sources"] = [*sources, {"name": "c", "paths": [str(folder / "c.jsonl")]}]
         gm.prepare(recipe, progress=False, options=run, engine=engine)
     engine.close()
-    return engine.statements
+    # Those of more near duplicates than a task holds.
+    rounds = (GONE, LEFT, NEIGHBOURS, STARS, RESTLESS, dealt(4))
+    return [*engine.statements, *(("rounds", sql) for sql in rounds)]
 
 
 def parsed(sql: str, dialect: str) -> exp.Expression:

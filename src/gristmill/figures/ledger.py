@@ -104,7 +104,7 @@ def _beside(out: Address | None) -> Iterator[Path]:
         path = Path(folder) / "ledger.parquet"
         yield path
         if out is not None:
-            with path.open("rb") as file, place_at(out).writing() as target:
+            with place_at(path).open() as file, place_at(out).writing() as target:
                 while part := file.read(1 << 24):
                     target.write(part)
 

@@ -122,7 +122,7 @@ def _read(record: Address, columns: list[str], steps: Sequence[int] | None = Non
 def _read_part(path: Address, columns: list[str], steps: Sequence[int] | None) -> pa.Table:
     try:
         with place_at(path).arrow() as file:
-            table = pq.read_table(file, columns=columns, use_threads=False)
+            table = pq.ParquetFile(file).read(columns=columns, use_threads=False)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise StoreError(f"{path} is damaged ({error}): remove it, and its steps are not known any more.") from error
     return table if steps is None else table.filter(pc.is_in(table["step"], pa.array(steps, pa.int64())))

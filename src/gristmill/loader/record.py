@@ -332,7 +332,7 @@ class _Written:
             if len(widths) > 1 or sum(size for _, size in last) > _MERGED_BYTES:
                 return
             old = [self.folder / part.name for part, _ in last]
-            tables = [pq.read_table(pa.BufferReader(place_at(path).read()), use_threads=False) for path in old]
+            tables = [pq.ParquetFile(pa.BufferReader(place_at(path).read())).read(use_threads=False) for path in old]
             del self._recent[-_TOGETHER:]
             self._write_part(Part(self._rank, last[0][0].first, last[-1][0].last), pa.concat_tables(tables))
             for path in old:

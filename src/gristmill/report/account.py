@@ -37,8 +37,8 @@ def duplicates_section(clusters: ClusterFigures | None) -> Section | None:
 def _pair(pair: Pair) -> Html:
     if pair.kept_text is None or pair.gone_text is None:
         return paragraph(
-            f"{pair.gone_id} went for {pair.kept_id}. Both texts can be seen here if the store is prepared with "
-            "--keep-dropped.", class_="faint",
+            f"{pair.gone_id} went for {pair.kept_id}. Both texts can be seen here if the store is made by "
+            "`gristmill prepare --keep-dropped`.", class_="faint",
         )  # fmt: skip
     shown = side_by_side(f"{pair.kept_id} stayed", pair.kept_text, f"{pair.gone_id} went", pair.gone_text)
     return joined([tag("h3", "Two members of a cluster"), shown])
@@ -50,7 +50,7 @@ def dropped_section(picture: StorePicture) -> Section | None:
     if found is None or not found.documents:
         return None
     hint = "" if found.has_texts else paragraph(
-        "Their texts were not kept: prepare with --keep-dropped to read them here.", class_="faint"
+        "Their texts were not kept: `gristmill prepare --keep-dropped` keeps them to be read here.", class_="faint"
     )  # fmt: skip
     shown = [_group(group, picture.near_limits) for group in found.groups[:_GROUPS]]
     more = len(found.groups) - _GROUPS

@@ -69,4 +69,6 @@ def _run_facts(run: Mapping[str, object]) -> dict[str, object]:
         found["made"] = datetime.fromtimestamp(began, UTC).strftime("%Y-%m-%d %H:%M UTC")
     if isinstance(seconds := run.get("seconds"), int | float):
         found["took"] = f"{seconds:,.1f} s"
-    return found | {key: str(value) for key, value in run.items() if key not in ("began", "seconds") and value}
+    return found | {
+        key: str(value) for key, value in run.items() if key not in ("began", "seconds", "token_files") and value
+    }
