@@ -148,10 +148,16 @@ def test_a_port_that_is_taken_or_none_is_said(corpus: Path) -> None:
         pass
 
 
+def hear_interrupts() -> None:
+    """What a shell starts in the background ignores SIGINT, and so does all that comes of it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.mark.parametrize(("number", "word"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")])
 def test_the_command_prints_its_address_and_ends_when_told_to(corpus: Path, number: int, word: str) -> None:
     command = [sys.executable, "-m", "gristmill", "view", str(corpus), "--no-browser"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, preexec_fn=hear_interrupts) as running:
         assert running.stdout is not None and running.stderr is not None
         assert str(corpus) in running.stdout.readline()
         address = running.stdout.readline().strip()
