@@ -103,17 +103,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record", type=Path, help="a folder for the figures of docs/reliability.md")
 
 
-# Fixtures that are programs of others, on the cores on which the tests run too.
-SERVERS = {"server", "proxy", "_proxy", "spark", "spark_cluster", "browser"}
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Try a test with a real server, cluster or browser once more if it fails, which pytest's last line then counts."""
-    for item in [] if config.getoption("--soak") else items:
-        if SERVERS & set(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.flaky(reruns=1))
-
-
 @pytest.fixture(scope="session")
 def soak(request: pytest.FixtureRequest) -> bool:
     """Whether this is `make soak`."""
