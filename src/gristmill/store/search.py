@@ -146,13 +146,13 @@ def _ends(store: Store, shard: int) -> Ints:
     return np.cumsum(store.document_lengths(shard))
 
 
-def _prepared(table: TokenBytes, wanted: bytes, store: Store) -> tuple[object, int, Bytes]:
-    """What kernels know of a phrase: the automaton, a byte of it, and the tokens that may hold that byte.
+def _prepared(table: TokenBytes, wanted: bytes, store: Store) -> tuple[object, ...]:
+    """What kernels know of a phrase: the automaton, a byte of it, the tokens that may hold it, and each token's matches.
 
     Of up to 16 bytes the one is taken whose tokens are rarest in the first tokens of the store: all others are passed
     over, and a phrase that begins with "the" need not be followed from each "the".
     """
-    from gristmill.store.search_kernels import mark_telling
+    from gristmill.store.search_kernels import follow_tokens, mark_telling
 
     automaton = np.frombuffer(wanted, np.uint8), _borders(wanted), table.data, table.offsets
     sample = np.minimum(store.shard_tokens(0, 0, _SAMPLE) if store.num_shards else [], len(table)).astype(np.int64)
@@ -163,7 +163,9 @@ def _prepared(table: TokenBytes, wanted: bytes, store: Store) -> tuple[object, i
         mark_telling(automaton, anchor, telling)
         marked.append((int(common @ telling), anchor, telling))
     _, anchor, telling = min(marked, key=lambda each: each[:2])
-    return automaton, anchor, telling
+    whole, begun = np.zeros((2, len(table)), np.int32)
+    follow_tokens(automaton, whole, begun)
+    return automaton, anchor, telling, whole, begun
 
 
 def _as_bytes(phrase: str) -> bytes:

@@ -19,7 +19,7 @@ from gristmill.core.kernels.types import BYTES, INTS, INTS32, SHORTS
 # is read and the last one with a match, the place up to which tokens were followed, and from which on they are needed.
 BEGUN, HITS, DOCUMENTS, DOCUMENT, COUNTED, DONE, NEEDED = range(7)
 _AUTOMATON = types.Tuple((BYTES, INTS32, BYTES, INTS))
-_SEARCH = types.Tuple((_AUTOMATON, types.int64, BYTES))
+_SEARCH = types.Tuple((_AUTOMATON, types.int64, BYTES, INTS32, INTS32))
 _INTEGERS = types.Array(types.uint32, 1, "C", readonly=True)
 _OUT = types.int64[::1]
 
@@ -52,6 +52,18 @@ def mark_telling(automaton: Any, anchor: int, telling: Any) -> None:
             if own[j] == phrase[anchor] and _fits(phrase, own, anchor - j):
                 telling[token] = 1
                 break
+
+
+@entry(types.void(_AUTOMATON, types.int32[::1], types.int32[::1]))
+def follow_tokens(automaton: Any, whole: Any, begun: Any) -> None:
+    """For each token by itself: the matches in it, and how many bytes match at its end."""
+    phrase, borders, data, offsets = automaton
+    for token in range(offsets.size - 1):
+        for j in range(offsets[token], offsets[token + 1]):
+            begun[token] = _grown(automaton, begun[token], data[j])
+            if begun[token] == phrase.size:
+                whole[token] += 1
+                begun[token] = borders[phrase.size]
 
 
 @compiled
@@ -88,7 +100,7 @@ def _document_start(ends: Any, document: int) -> Any:
 
 @compiled
 def _scan(tokens: Any, first: int, fresh: int, ends: Any, search: Any, carry: Any, places: Any) -> None:
-    automaton, anchor, telling = search
+    automaton, anchor, telling, whole, ending = search
     phrase, borders, data, offsets = automaton
     begun, hits, document, done = carry[BEGUN], carry[HITS], carry[DOCUMENT], carry[DONE] - first
     i = fresh - first
@@ -106,17 +118,26 @@ def _scan(tokens: Any, first: int, fresh: int, ends: Any, search: Any, carry: An
                 begun = 0
                 break
             token = np.int64(tokens[i])
-            for j in range(offsets[token], offsets[token + 1]) if token < offsets.size - 1 else range(0):
+            i += 1
+            if token >= offsets.size - 1:
+                continue
+            if begun == 0 and 3 * hits >= places.size:  # no place is asked for, so that its bytes need not be followed
+                begun = ending[token]
+                if whole[token]:
+                    hits += whole[token]
+                    carry[DOCUMENTS] += document != carry[COUNTED]
+                    carry[COUNTED] = document
+                continue
+            for j in range(offsets[token], offsets[token + 1]):
                 begun = _grown(automaton, begun, data[j])
                 if begun == phrase.size:
                     if 3 * hits < places.size:
-                        places[3 * hits], places[3 * hits + 1] = document, first + i
+                        places[3 * hits], places[3 * hits + 1] = document, first + i - 1
                         places[3 * hits + 2] = j + 1 - offsets[token]
                     hits += 1
                     carry[DOCUMENTS] += document != carry[COUNTED]
                     carry[COUNTED] = document
                     begun = borders[begun]
-            i += 1
         done = i
     while document < ends.size - 1 and ends[document] <= first + tokens.size:
         document += 1
@@ -139,6 +160,7 @@ def scan_integers(tokens: Any, first: int, fresh: int, ends: Any, search: Any, c
     Tokens before `fresh` are those that may begin a match, from carry[NEEDED] on. Where nothing has begun to match,
     only telling tokens matter, and from each the phrase is followed from where it would begin. Matches end where
     documents do, by `ends`. `telling` has one place more than there are tokens, for ids that are none. `places` takes
-    (document, last token, its bytes up to the end of the match) of the first matches, as many as there is room for.
+    (document, last token, its bytes up to the end of the match) of the first matches, as many as there is room for;
+    after them matches inside of a token are counted by the table of `follow_tokens`.
     """
     _scan(tokens, first, fresh, ends, search, carry, places)
