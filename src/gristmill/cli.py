@@ -12,7 +12,7 @@ from functools import partial
 
 from gristmill.cli_commands import add_commands
 from gristmill.cli_options import WHEN_STOPPED, Parser, option_name
-from gristmill.core.ending import Ending, leave
+from gristmill.core.ending import Ending, fall_silent, leave, unread
 from gristmill.core.errors import ConfigError, GristmillError, did_you_mean
 from gristmill.core.version import version
 from gristmill.core.watched import watched
@@ -27,16 +27,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _told(arguments: Sequence[str] | None) -> int:
     with Ending(last=arguments is None) as ending:
         try:
-            return _main(arguments, ending)
+            return _printed(arguments, ending)
         except MemoryError:
             os.write(2, b"gristmill: There was not enough memory. Free some, or ask for less, and run again.\n")
             if arguments is None:
                 leave(1)  # libraries that did not get their memory would touch it once more
             return 1
         except BaseException as error:  # whatever an interrupt was made of on its way: Numba's loader wraps it
-            if ending.told is None and not isinstance(error, KeyboardInterrupt):
-                raise
-            return ending.say()
+            if ending.told is not None or isinstance(error, KeyboardInterrupt):
+                return ending.say()
+            if isinstance(error, BrokenPipeError) and unread():
+                return fall_silent()
+            raise
+
+
+def _printed(arguments: Sequence[str] | None, ending: Ending) -> int:
+    """Run the command, and let all that it printed reach its reader: help and errors, too."""
+    try:
+        code = _main(arguments, ending)
+    except SystemExit:
+        sys.stdout.flush()
+        raise
+    sys.stdout.flush()
+    return code
 
 
 def _main(arguments: Sequence[str] | None, ending: Ending) -> int:
@@ -55,7 +68,7 @@ def _main(arguments: Sequence[str] | None, ending: Ending) -> int:
         for said in chosen.storage:
             use(parse_storage(said))
         code = int(chosen.run(chosen) or 0)
-        sys.stdout.flush()
+        sys.stdout.flush()  # a disk that is full is known only now
         return code
     except Exception as error:
         if ending.told is not None or isinstance(error, MemoryError):
@@ -68,10 +81,7 @@ def _failed(error: Exception, chosen: argparse.Namespace) -> int:
     if isinstance(error, GristmillError):
         print(f"gristmill: {in_options(error, chosen)}", file=sys.stderr)
         return error.exit_code
-    if isinstance(error, BrokenPipeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the last flush has somewhere to go
-        return 1
-    if isinstance(error, OSError):
+    if isinstance(error, OSError) and not (isinstance(error, BrokenPipeError) and unread()):
         place = f" ({error.filename})" if error.filename else ""
         why = error.strerror or str(error)
         print(f"gristmill: The machine failed: {why}{place}. Mend that and run again.", file=sys.stderr)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -40,11 +42,29 @@ def test_what_the_machine_refuses_is_one_sentence_and_exit_1(call: Command, tmp_
     assert "below cannot be written (Not a directory): choose another place." in ran.said
 
 
-@pytest.mark.parametrize("json_wanted", [(), ("--json",)])
-def test_a_reader_that_goes_away_is_no_error_to_print(store: Path, json_wanted: tuple[str, ...]) -> None:
+def _unread(*arguments: str, stderr: int = subprocess.PIPE) -> tuple[int, str | None]:
+    """The exit code and the words of a command whose stdout is a pipe that its reader has closed."""
     read_end, write_end = os.pipe()
     os.close(read_end)
-    command = [sys.executable, "-m", "gristmill.cli", "inspect", str(store), *json_wanted]
-    done = subprocess.run(command, stdout=write_end, stderr=subprocess.PIPE, text=True, check=False)
+    command = [sys.executable, "-m", "gristmill.cli", *arguments]
+    buffered = {**os.environ, "PYTHONUNBUFFERED": ""}
+    done = subprocess.run(command, stdout=write_end, stderr=stderr, text=True, check=False, env=buffered)
     os.close(write_end)
-    assert (done.returncode, done.stderr) == (1, "")
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("arguments", [("inspect", "STORE"), ("inspect", "STORE", "--json"), ("inspect", "--help"), ()])
+def test_a_reader_that_goes_away_ends_a_command_without_a_word(store: Path, arguments: tuple[str, ...]) -> None:
+    assert _unread(*(str(store) if word == "STORE" else word for word in arguments)) == (128 + signal.SIGPIPE, "")
+
+
+def test_an_error_that_nobody_reads_ends_a_command_too(tmp_path: Path) -> None:
+    assert _unread("inspect", str(tmp_path), stderr=subprocess.STDOUT) == (128 + signal.SIGPIPE, None)
+
+
+def test_another_pipe_that_breaks_is_the_machines_failure(call: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(chosen: object) -> None:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr("gristmill.cli_look.run_verify", broken)
+    assert "The machine failed: Broken pipe." in call("verify", "x", code=1).said

@@ -66,7 +66,8 @@ def test_a_document_of_noise_is_named_first_and_the_run_goes_on_without_it(
     found = ask(capsys, "inspect", run, "--spikes")
     assert found["suspects"][0]["doc_id"] == NOISE
     assert "exact" in found["suspects"][0]["passed"]
-    first, last = found["spikes"][0], max(spike["step"] for spike in found["spikes"])
+    first = next(spike for spike in found["spikes"] if spike["of"] == "step")
+    last = max(spike["step"] for spike in found["spikes"])
     assert NOISE in {each["doc_id"] for each in first["documents"]}
 
     batch = ask(capsys, "inspect", run, "--step", first["step"])

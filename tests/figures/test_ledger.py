@@ -11,6 +11,7 @@ import pytest
 import gristmill as gm
 from gristmill.core.progress import Quiet
 from gristmill.figures.ledger import make_ledger, take_down
+from gristmill.testing import tiny_store
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> gm.Plan:
                for name in ("news", "wiki")]  # fmt: skip
     gm.prepare({"out": str(folder / "web"), "tokenizer": "byte", "sources": sources,
                 "store": {"tokens_per_shard": 6000}}, progress=False)  # fmt: skip
-    gm.testing.tiny_store(folder / "code", shards=2)
+    tiny_store(folder / "code", shards=2)
     code = gm.open([folder / "code" / f"part-{i}.bin" for i in range(2)], dtype="uint16", eos=256)
     return gm.Plan({"web": folder / "web" / "train", "code": code}, {"web": "3/4", "code": "1/4"}, seq_len=16,
                    batch_size=8, steps=60, options={"exclude": [gm.Exclude("news-5", from_step=10)]})  # fmt: skip

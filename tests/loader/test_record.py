@@ -87,6 +87,7 @@ def test_losses_are_told_for_the_last_step_or_later(plan: gm.Plan, tmp_path: Pat
     served = run.served()
     assert served.told.tolist() == [True, True, True]
     np.testing.assert_array_equal(served.loss, [3.5, 3.0, np.nan])
+    np.testing.assert_array_equal(served.highest_loss, [np.nan, 6.0, np.nan])
     assert {step: rows.tolist() for step, rows in run.row_losses([0, 1, 2]).items()} == {1: [1.0, 2.0, 3.0, 6.0]}
 
 
@@ -138,7 +139,7 @@ def test_ranks_keep_rows_of_their_own_which_are_put_together(plan: gm.Plan, tmp_
     run = as_run(tmp_path)
     served = run.served()
     assert served.tokens.tolist() == [32.0]
-    assert served.loss.tolist() == [(2.0 + 12.0) / 2]
+    assert served.loss.tolist() == [(2.0 + 12.0) / 2] and served.highest_loss.tolist() == [13.0]
     assert run.row_losses([0])[0].tolist() == [1.0, 11.0, 3.0, 13.0]
 
 

@@ -41,7 +41,6 @@ def state_at(plan, step):
         ({"options": {"cut": "pad"}}, r"cut \(was chunk, is pad\)"),
         ({"options": {"shuffle": False}}, r"shuffle \(was True, is False\)"),
         ({"options": {"unit": 32}}, "Say unit= with the value"),
-        ({"options": {"phases": [{"from_step": 5, "batch_size": 8}]}}, "phase starts"),
         ({"options": {"skip": [(3, 6)]}}, "Let them begin at from_step=10"),
         ({"options": {"exclude": ["part-0:3"]}}, "rewrite_history=True"),
     ],
@@ -49,6 +48,31 @@ def state_at(plan, step):
 def test_a_checkpoint_of_another_plan_names_what_differs(stores, changes, named):
     with pytest.raises(gm.StateError, match=named):
         gm.Loader(plan_of(stores, **changes)).load_state_dict(state_at(plan_of(stores), 10))
+
+
+@pytest.mark.parametrize(
+    ("phases", "options", "message"),
+    [
+        ([{"from_step": 7, "batch_size": 8}], {}, "the phase at step 7 is new, and would change what was served"),
+        ([{"from_step": 7, "seq_len": 8}, {"from_step": 9}], {}, r"the phase at step 7 is new \(and 1 after it\), and"),
+        ([{"from_step": 7}], {"shuffle": False}, r"or later\. shuffle \(was True, is False\) differs before step 10\."),
+        ([{"from_step": 7}], {"skip": [(3, 8)]}, r"or later\. skip differs before step 10\. Let them begin"),
+    ],
+)
+def test_a_new_phase_before_the_checkpoint_is_named_alone(stores, phases, options, message):
+    first = {"from_step": 5, "weights": {"web": 0.5, "code": 0.5}}
+    state = state_at(plan_of(stores, options={"phases": [first]}), 10)
+    changed = plan_of(stores, options={"phases": [first, *phases], **options})
+    with pytest.raises(gm.StateError, match=message) as raised:
+        gm.Loader(changed).load_state_dict(state)
+    assert "Let it begin at from_step=10 or later." in str(raised.value)
+    assert "weights" not in str(raised.value) and "cursors" not in str(raised.value)
+
+
+def test_a_phase_that_has_gone_is_asked_for(stores):
+    state = state_at(plan_of(stores, options={"phases": [{"from_step": 5, "batch_size": 8}]}), 10)
+    with pytest.raises(gm.StateError, match=r"phase starts.*Keep the phases that the run has gone through"):
+        gm.Loader(plan_of(stores)).load_state_dict(state)
 
 
 def test_other_data_under_the_same_name_is_noticed(stores, tmp_path):

@@ -46,3 +46,32 @@ def test_a_notebook_gets_an_escaped_table(tmp_path: Path) -> None:
     folder = tmp_path / "<script>&"
     shown = tiny_store(folder)._repr_html_()
     assert "<script>" not in shown and "&lt;script&gt;&amp;" in shown and "<table" in shown and "http" not in shown
+
+
+def _stretches(store: gm.Store, columns: list[str] | None = None) -> list[list[str]]:
+    """The ids that a store names for each stretch of its first shard."""
+    count = int(store.shard_documents()[0])
+    return [[name for table in store.names.tables(0, begin, end, columns) for name in table["id"].to_pylist()]
+            for begin in range(count) for end in range(begin, count + 1)]  # fmt: skip
+
+
+def test_a_stretch_of_documents_is_read_from_the_row_groups_that_hold_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gristmill.store.writer.ROW_GROUP", 3)
+    (tmp_path / "a.jsonl").write_text("".join(f'{{"id": "d{i}", "text": "text {i}"}}\n' for i in range(8)))
+    recipe = {"sources": [{"name": "web", "paths": str(tmp_path / "a.jsonl")}], "tokenizer": "byte"}
+    layout = {"out": str(tmp_path / "s"), "store": {"val_fraction": 0}}
+    gm.prepare({**recipe, **layout}, options={"workers": 1})
+    store = gm.open(tmp_path / "s")
+    assert [len(table) for table in store.names.tables(0, 0, 8)] == [3, 3, 2]
+    ids = [document.id for document in store]
+    assert _stretches(store) == [ids[begin:end] for begin in range(8) for end in range(begin, 9)]
+    assert _stretches(store, ["url"]) == _stretches(store)
+    assert next(store.names.tables(0, 4, 5, ["path", "url"])).column_names == ["id", "source", "path"]
+
+
+def test_documents_without_names_are_numbered_in_any_stretch(tmp_path: Path) -> None:
+    store = tiny_store(tmp_path, random_documents(5), shards=1)
+    ids = [f"part-0:{i}" for i in range(5)]
+    assert _stretches(store) == [ids[begin:end] for begin in range(5) for end in range(begin, 6)]

@@ -16,7 +16,6 @@ import numpy as np
 from gristmill.core.arguments import PathLike
 from gristmill.core.texts import runs
 from gristmill.places.door import address_of, as_address, place_at
-from gristmill.store.documents import NamedDocuments, NumberedDocuments
 from gristmill.store.manifest import SPLITS
 from gristmill.store.opening import folder_of, open_store
 from gristmill.store.reader import Store
@@ -80,11 +79,12 @@ class Documents:
         """The documents of a stretch, in order."""
         store = open_store(stretch.path)
         lengths = store.document_lengths(stretch.shard)
-        starts = np.append(0, np.cumsum(lengths))[stretch.begin : stretch.end + 1]
-        names = NamedDocuments(store.files) if store.owned else NumberedDocuments(store.files)
-        for begin, end in runs(starts, BATCH_BYTES // store.dtype.itemsize, BATCH_DOCUMENTS):
-            rows = names.rows(stretch.shard, stretch.begin + begin, stretch.begin + end)
-            yield self._batch(store, stretch, rows, starts[begin : end + 1])
+        starts, at = np.append(0, np.cumsum(lengths)), stretch.begin
+        for table in store.names.tables(stretch.shard, stretch.begin, stretch.end):
+            here = starts[at : at + len(table) + 1]
+            for begin, end in runs(here, BATCH_BYTES // store.dtype.itemsize, BATCH_DOCUMENTS):
+                yield self._batch(store, stretch, table.slice(begin, end - begin), here[begin : end + 1])
+            at += len(table)
         store.close()
 
     def _batch(self, store: Store, stretch: Stretch, rows: pa.Table, starts: np.ndarray[Any, Any]) -> pa.RecordBatch:

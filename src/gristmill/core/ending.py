@@ -1,4 +1,5 @@
 """How a command ends that is told to: by Ctrl-C or SIGTERM, in one sentence, leaving nobody at work behind it.
+Where its reader has gone, as `head` does, it ends without a word.
 
 The first signal raises KeyboardInterrupt, so that files that are half written are removed. Where that is not heard in
 time (a library is at work that looks at no signals, or has swallowed the exception), or at a second signal, the process
@@ -8,6 +9,7 @@ ends by force: a store is never left in a state that a later run could not go on
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 import threading
@@ -16,6 +18,7 @@ from types import FrameType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _WORDS: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+_PRINTED = (1, 2)  # stdout and stderr
 _GRACE_SECONDS, _AGAIN_SECONDS = 10.0, 1.0
 
 
@@ -96,6 +99,27 @@ class Ending:
         # `python -m` ends of SIGINT, whatever became of the exception. Another string wipes it off.
         exec("")
         return 128 + number
+
+
+def unread() -> bool:
+    """Whether what is printed goes into a pipe that nobody reads any more, as behind `| head`."""
+    return bool(_closed_pipes())
+
+
+def _closed_pipes() -> list[int]:
+    asked = select.poll()
+    for number in _PRINTED:
+        asked.register(number, 0)
+    return [number for number, events in asked.poll(0) if events & (select.POLLERR | select.POLLHUP)]
+
+
+def fall_silent() -> int:
+    """Let the rest of what is printed go nowhere; the exit code of a tool that such a pipe has ended."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for number in _closed_pipes():
+        os.dup2(nowhere, number)  # so that the interpreter's last flush has somewhere to go
+    os.close(nowhere)
+    return 128 + signal.SIGPIPE
 
 
 def leave(code: int) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -18,8 +17,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gristmill.core.arrays import Ints
-from gristmill.core.errors import ConfigError, StoreError, did_you_mean
+from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.hashing import GOLDEN
+from gristmill.figures.tables import opened
 from gristmill.places.address import Address
 from gristmill.places.door import place_at
 from gristmill.stages.account import DROPPED
@@ -80,7 +80,7 @@ def dropped(store: Address, asked: Mapping[str, str | None], examples: int) -> D
             f"{store} holds no {DROPPED}: `gristmill prepare` writes one into the store that it makes; joined and "
             "imported stores have none, look into those that they were made of."
         )
-    with _opened(path) as file:
+    with opened(path) as file:
         counted, rows = _scanned(file, asked, examples)
         _check_known(asked, counted, store)
         groups = _grouped(counted, asked, _examples(file, rows))
@@ -92,7 +92,7 @@ def dropped_documents(store: Address, doc_id: str) -> list[DroppedRow]:
     path = _place(store)
     if path is None:
         return []
-    with _opened(path) as file:
+    with opened(path) as file:
         whole: Kind = ("", "")
         return _examples(file, {whole: _rows_of(file, doc_id)})[whole]
 
@@ -107,7 +107,7 @@ def dropped_page(
     path = _place(store)
     if path is None:
         return [], None
-    with _opened(path) as file:
+    with opened(path) as file:
         rows, after = _fitting(file, asked, first, count)
         whole: Kind = ("", "")
         return _examples(file, {whole: rows})[whole], after if after < file.metadata.num_rows else None
@@ -145,16 +145,6 @@ def _rows_of(file: pq.ParquetFile, doc_id: str) -> list[int]:
 
 def _place(store: Address) -> Address | None:
     return next((path for path in (store / DROPPED, store.parent / DROPPED) if place_at(path).exists()), None)
-
-
-@contextmanager
-def _opened(path: Address) -> Iterator[pq.ParquetFile]:
-    """The file; whatever a damaged one leads to is one error."""
-    try:
-        with pq.ParquetFile(place_at(path).arrow()) as file:
-            yield file
-    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-        raise StoreError(f"{path} cannot be read ({error}): restore it, or make the store again.") from error
 
 
 def _scanned(

@@ -24,7 +24,7 @@ from gristmill.places.door import place_at
 
 Floats = npt.NDArray[np.float64]
 _KEYS = ["rank", "attempt", "step", "world_size"]
-_FIGURES = ["at", "waited", "tokens", "loss"]
+_FIGURES = ["at", "waited", "tokens", "loss", "highest_loss"]
 CACHE = ["cache_hits", "cache_misses", "fetched_bytes"]
 # A file that is read may just have become part of a larger one: then the folder is looked at once more.
 _LOOKS = 5
@@ -35,7 +35,8 @@ class Served:
     """One row a step, in rising order: when it was taken, seconds waited, tokens of all ranks, and its loss.
 
     `told` is where a loss is known (it may be known to be NaN). tokens are those of the ranks that kept a record, times
-    what the others must have had; waited is that of the rank that waited longest, loss their mean.
+    what the others must have had; waited is that of the rank that waited longest, loss their mean, highest_loss that of
+    the row that had the highest, NaN where losses of rows are not known or an older version has kept the record.
     """
 
     step: Ints
@@ -43,6 +44,7 @@ class Served:
     waited: Floats
     tokens: Floats
     loss: Floats
+    highest_loss: Floats
     told: Mask
     cache: dict[str, int]
 
@@ -107,7 +109,7 @@ def as_run(path: Address) -> Run:
 
 
 def _read(record: Address, columns: list[str], steps: Sequence[int] | None = None) -> pa.Table:
-    """These columns of all files, one after the other; of some steps alone, if any are named."""
+    """Such of these columns as there are, of all files one after the other; of some steps alone, if any are named."""
     for look in range(_LOOKS):
         try:
             tables = [_read_part(record / part.name, columns, steps) for part in parts_of(record)]
@@ -116,7 +118,7 @@ def _read(record: Address, columns: list[str], steps: Sequence[int] | None = Non
                 raise
         else:
             break
-    return pa.concat_tables(tables)
+    return pa.concat_tables(tables, promote_options="default")
 
 
 def _read_part(path: Address, columns: list[str], steps: Sequence[int] | None) -> pa.Table:
@@ -183,7 +185,10 @@ def _joined(rows: _Rows, cache: dict[str, int]) -> Served:
     at, waited = np.zeros(len(steps)), np.zeros(len(steps))
     np.maximum.at(at, which, rows.figures["at"])
     np.maximum.at(waited, which, rows.figures["waited"])
-    return Served(steps, at, waited, tokens, np.where(told > 0, loss, np.nan), told > 0, cache)
+    highest = np.full(len(steps), np.nan)
+    if "highest_loss" in rows.figures:
+        np.fmax.at(highest, which, rows.figures["highest_loss"])
+    return Served(steps, at, waited, tokens, np.where(told > 0, loss, np.nan), highest, told > 0, cache)
 
 
 def _cache(table: pa.Table) -> dict[str, int]:

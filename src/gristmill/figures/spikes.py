@@ -4,28 +4,31 @@ A loss is compared with the median of the SHORT steps before it, which follows a
 from that median is noted for WINDOW steps: this one stands out if it is more than THRESHOLD deviations above the usual
 distance. A deviation is 1.4826 times the median distance from the usual one (for a bell curve, one standard deviation),
 and at least 0.2 % of the loss. Medians do not move for a spike, so that one does not hide the next.
+
+One bad row of a large batch hardly moves its mean. Where losses of rows were told, the highest of each step is compared
+with those before it in the same way: the highest of many scatters upwards, so that it needs ROW_THRESHOLD deviations.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Literal, cast
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from gristmill.core.arrays import Ints
+from gristmill.core.arrays import Ints, Mask
 from gristmill.core.errors import ConfigError
 from gristmill.figures.funnel import NO_RULES
-from gristmill.figures.served import Floats, Run, Served
+from gristmill.figures.served import Floats, Run
 from gristmill.order.plan import Plan
 from gristmill.order.trace import TraceRow
 from gristmill.places.door import address_of
 from gristmill.store.manifest import read_manifest
 from gristmill.store.reader import Store
 
-SHORT, WINDOW, LEAST, THRESHOLD = 16, 128, 32, 6.0
+SHORT, WINDOW, LEAST, THRESHOLD, ROW_THRESHOLD = 16, 128, 32, 6.0, 10.0
 _MOST_SPIKES, _MOST_SUSPECTS = 20, 20
 _BELL, _LEAST_DEVIATION = 1.4826, 0.002
 # Windows that are looked at together: 64 MB of them.
@@ -37,6 +40,7 @@ _SHOWN_TEXT = 100
 class Spike:
     """A step, its loss and what that would usually be, so many deviations apart.
 
+    of: "step" where the step's own loss stands out, "row" where only the highest of its rows does, whose loss it is.
     rows: those of the batch whose own loss stands out from the others'; none where losses of rows are not known, and
     then all documents of the step may be behind it.
     """
@@ -45,6 +49,7 @@ class Spike:
     loss: float
     usual: float
     deviations: float
+    of: Literal["step", "row"]
     rows: Sequence[int]
     documents: Sequence[TraceRow]
 
@@ -73,6 +78,7 @@ class Spikes:
     steps: int
     window: int
     threshold: float
+    row_threshold: float
     spikes: Sequence[Spike]
     suspects: Sequence[Suspect]
 
@@ -80,17 +86,47 @@ class Spikes:
 def find_spikes(run: Run) -> Spikes:
     """The spikes of a run as far as it is recorded, at most 20, and at most 20 documents behind them."""
     served = run.served()
-    told = np.flatnonzero(served.told)
-    if not len(told):
+    if not served.told.any():
         raise ConfigError(
             f"{run.record} has no losses: tell them by loader.record_loss(loss) in the training loop, after each step."
         )
-    usual, deviations = standing_out(served.loss[told])
-    high = np.flatnonzero(deviations > THRESHOLD)
-    high = high[np.argsort(-deviations[high], kind="stable")][:_MOST_SPIKES]
-    rows = run.row_losses(served.step[told[high]].tolist())
-    spikes = [_spike(run.plan, served, int(told[i]), float(usual[i]), float(deviations[i]), rows) for i in high]
-    return Spikes(len(told), WINDOW, THRESHOLD, spikes, _suspects(run.plan, spikes))
+    high = _highest(
+        _judged(served.loss, served.told, "step", THRESHOLD),
+        _judged(served.highest_loss, np.isfinite(served.highest_loss), "row", ROW_THRESHOLD),
+    )
+    rows = run.row_losses([int(served.step[i]) for i, _ in high])
+    spikes = [_spike(run.plan, int(served.step[i]), i, judged, rows) for i, judged in high]
+    return Spikes(int(served.told.sum()), WINDOW, THRESHOLD, ROW_THRESHOLD, spikes, _suspects(run.plan, spikes))
+
+
+@dataclass(frozen=True, eq=False)
+class _Judged:
+    """A loss of each step, what it would usually be, and how many deviations it is above that; 0 where not known."""
+
+    loss: Floats
+    usual: Floats
+    deviations: Floats
+    of: Literal["step", "row"]
+    limit: float
+
+    @property
+    def high(self) -> Mask:
+        return self.deviations > self.limit
+
+
+def _judged(losses: Floats, known: Mask, of: Literal["step", "row"], limit: float) -> _Judged:
+    usual, deviations = np.zeros(len(losses)), np.zeros(len(losses))
+    usual[known], deviations[known] = standing_out(losses[known])
+    return _Judged(losses, usual, deviations, of, limit)
+
+
+def _highest(steps: _Judged, rows: _Judged) -> list[tuple[int, _Judged]]:
+    """The places of the highest spikes, those first that are most times their limit, with what stands out there."""
+    by_row = rows.high & ~steps.high
+    times = np.where(by_row, rows.deviations / rows.limit, steps.deviations / steps.limit)
+    high = np.flatnonzero(steps.high | by_row)
+    high = high[np.argsort(-times[high], kind="stable")][:_MOST_SPIKES]
+    return [(i, rows if by_row[i] else steps) for i in high.tolist()]
 
 
 def standing_out(losses: Floats) -> tuple[Floats, Floats]:
@@ -131,14 +167,12 @@ def _usual(windows: Floats) -> tuple[Floats, Floats]:
     return median, _BELL * np.median(np.abs(windows - median[:, None]), axis=1)
 
 
-def _spike(
-    plan: Plan | None, served: Served, i: int, usual: float, deviations: float, losses: Mapping[int, Floats]
-) -> Spike:
-    step = int(served.step[i])
+def _spike(plan: Plan | None, step: int, i: int, judged: _Judged, losses: Mapping[int, Floats]) -> Spike:
     rows = _high_rows(losses[step]).tolist() if step in losses else []
     traced = [] if plan is None or plan.skips.covers(step) else plan.trace(step)
     documents = [found for found in traced if not found.excluded and (not rows or found.row in rows)]
-    return Spike(step, float(served.loss[i]), usual, deviations, rows, documents)
+    figures = float(judged.loss[i]), float(judged.usual[i]), float(judged.deviations[i])
+    return Spike(step, *figures, judged.of, rows, documents)
 
 
 def _high_rows(losses: Floats) -> Ints:

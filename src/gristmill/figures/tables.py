@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gristmill.core.errors import StoreError
+from gristmill.places.address import Address
 from gristmill.places.door import place_at
 from gristmill.store.format import DOCS_SUFFIX
 from gristmill.store.reader import Store
@@ -62,7 +63,7 @@ def _batches(files: Sequence[str], schema: pa.Schema) -> Iterator[pa.RecordBatch
 
 
 @contextmanager
-def opened(path: str) -> Iterator[pq.ParquetFile]:
+def opened(path: Address | str) -> Iterator[pq.ParquetFile]:
     """A Parquet file anywhere; whatever a damaged one leads to is one error."""
     try:
         with pq.ParquetFile(place_at(path).arrow()) as file:

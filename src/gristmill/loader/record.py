@@ -309,6 +309,7 @@ class _Written:
             "tokens": [*(row.tokens for row in taken.rows), *unknown],
             "loss": [None if loss is None else float(loss.mean()) for loss in told],
             "row_losses": [None if loss is None or not loss.ndim else loss for loss in told],
+            "highest_loss": [None if loss is None or not loss.ndim or not len(loss) else loss.max() for loss in told],
             **{name: [*before, counted[name]] for name in _COUNTED},
         }
         return pa.Table.from_pydict(columns, SCHEMA)

@@ -12,6 +12,8 @@ from gristmill.order.options import MOST
 from gristmill.order.plan import Plan
 
 STATE_VERSION = 1
+# The parts of a plan that may name any steps, whatever its phases.
+_CHANGES = {"exclude", "skip"}
 
 
 class State(TypedDict):
@@ -39,8 +41,11 @@ def make_state(plan: Plan, step: int) -> State:
 
 def _parts(plan: Plan, step: int) -> dict[str, object]:
     """The prefix by named parts: plain values as they are, the rest as 8 hex digits."""
-    parts = plan.prefix(step)
-    return {name: fingerprint(part)[:8] if isinstance(part, list) else part for name, part in parts.items()}
+    return {name: _shown(part) for name, part in plan.prefix(step).items()}
+
+
+def _shown(part: object) -> object:
+    return fingerprint(part)[:8] if isinstance(part, list) else part
 
 
 def check_state(plan: Plan, given: object) -> int:
@@ -65,16 +70,47 @@ def as_state(state: object) -> State:
 
 
 def _differences(plan: Plan, state: State, step: int) -> str:
-    """The parts that differ, with both values where they are plain, and what would bring them together."""
-    now, then = _parts(plan, step), state["parts"]
-    named = []
-    for name in {**now, **then}:
-        if now.get(name) != then.get(name):
-            plain = name in now and not isinstance(plan.prefix(step)[name], list)
-            named.append(f"{name} (was {str(then.get(name))[:60]}, is {now[name]})" if plain else name)
-    hint = ""
-    if set(named) <= {"exclude", "skip"}:
-        hint = f" Let them begin at from_step={step}, or say rewrite_history=True."
-    elif "unit" in named:
-        hint = " Say unit= with the value that the run began with."
-    return f"{', '.join(named) or 'something'} differs before step {step:,}.{hint}"
+    """The new phases that begin too early and the parts that differ without them; what would bring them together."""
+    added = _added_phases(plan, state, step)
+    named = _differing(plan, state, step, added[0] if added else step)
+    said = [_begin_early(added, step)] if added else []
+    if named or not added:
+        said.append(f"{', '.join(named) or 'something'} differs before step {step:,}.{_hint(named, step)}")
+    return " ".join(said)
+
+
+def _added_phases(plan: Plan, state: State, step: int) -> list[int]:
+    """Where phases before `step` begin that the checkpoint's plan, otherwise with the same ones, does not have."""
+    starts = [segment.from_step for segment in plan.segments if segment.from_step < step]
+    known = (i for i in range(1, len(starts)) if _shown(starts[:i]) == state["parts"].get("phase starts"))
+    return starts[next(known, len(starts)) :]
+
+
+def _begin_early(added: list[int], step: int) -> str:
+    first = f"the phase at step {added[0]:,} is new"
+    more = f" (and {len(added) - 1:,} after it)" if len(added) > 1 else ""
+    return (
+        f"{first}{more}, and would change what was served before step {step:,}. Let it begin at from_step={step} or "
+        "later."
+    )
+
+
+def _differing(plan: Plan, state: State, step: int, common: int) -> list[str]:
+    """The parts that differ, with both values where they are plain; phases count as far as both plans have them."""
+    whole = plan.prefix(step)
+    prefix = {**plan.prefix(common), **{name: whole[name] for name in _CHANGES if name in whole}}
+    then, named = state["parts"], []
+    for name in {**prefix, **then}:
+        part = prefix.get(name)
+        if _shown(part) != then.get(name):
+            plain = name in prefix and not isinstance(part, list)
+            named.append(f"{name} (was {str(then.get(name))[:60]}, is {part})" if plain else name)
+    return named
+
+
+def _hint(named: list[str], step: int) -> str:
+    if set(named) <= _CHANGES:
+        return f" Let them begin at from_step={step}, or say rewrite_history=True."
+    if "phase starts" in named:
+        return " Keep the phases that the run has gone through, as they were."
+    return " Say unit= with the value that the run began with." if "unit" in named else ""

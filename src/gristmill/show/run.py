@@ -63,9 +63,8 @@ def show_spikes(found: Spikes) -> None:
     if not found.spikes:
         line(f"No loss of {found.steps:,} steps stands out.")
         return
-    table(
-        "steps whose loss stands out", ("step", "loss", "usual", "deviations"), [_spike(each) for each in found.spikes]
-    )
+    columns = ("step", "loss", "usual", "deviations", "of")
+    table("steps whose loss stands out", columns, [_spike(each) for each in found.spikes])
     if found.suspects:
         line("")
         rows = [_suspect(i, each) for i, each in enumerate(found.suspects, 1)]
@@ -73,13 +72,14 @@ def show_spikes(found: Spikes) -> None:
     line("")
     paragraph(
         f"A loss stands out if it is more than {found.threshold:g} deviations above what the {found.window} steps "
-        f"before it let expect; {found.steps:,} steps have a loss."
+        f"before it let expect, and the highest loss of a step's rows if it is more than {found.row_threshold:g} "
+        f"above; {found.steps:,} steps have a loss."
     )
 
 
 def _spike(spike: Spike) -> Row:
     rows = f"rows {', '.join(map(str, spike.rows))}" if spike.rows else "losses of its rows are not known"
-    cells = (spike.step, f"{spike.loss:.4f}", f"{spike.usual:.4f}", f"{spike.deviations:,.1f}")
+    cells = (spike.step, f"{spike.loss:.4f}", f"{spike.usual:.4f}", f"{spike.deviations:,.1f}", f"the {spike.of}")
     return Row(cells, f"{rows}; {len(spike.documents):,} documents")
 
 

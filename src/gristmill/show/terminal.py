@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
+import os
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
@@ -18,7 +20,16 @@ _GAP = "  "
 JOIN = "\u00a0"
 _SPELT = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 _CONTROLS = {code: text for code, text in _SPELT.items() if chr(code) not in "\n\t"}
-_console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+class _Screen(Console):
+    """A console that leaves a closed pipe to the command line, which knows how to end."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+
+_console = _Screen(highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def line(text: str, *, bold: bool = False) -> None:

@@ -71,16 +71,6 @@ class NamedDocuments:
         table = self.row_group(shard, group)
         return {name: table.column(name)[row - int(starts[group])].as_py() for name in table.column_names}
 
-    def rows(self, shard: int, begin: int, end: int) -> pa.Table:
-        """The rows of `.docs.parquet` for a stretch of a shard's documents."""
-        import pyarrow as pa
-
-        starts = self.layout(shard)
-        first = int(np.searchsorted(starts, begin, side="right")) - 1
-        last = int(np.searchsorted(starts, end, side="left"))
-        groups = pa.concat_tables([self.row_group(shard, group) for group in range(first, last)])
-        return groups.slice(begin - int(starts[first]), end - begin)
-
     def rows_of(self, shard: int, hashes: Hashes) -> list[tuple[int, int]]:
         """(which hash, row) for each of the hashed ids, in rising order, that the shard may hold."""
         path, count = self._files.sibling(shard, IDS_SUFFIX), int(self._files.documents[shard])
@@ -115,13 +105,18 @@ class NamedDocuments:
                     found[ids[i]].append((shard, row))
         return found
 
-    def tables(self, shard: int, columns: Sequence[str], count: int) -> Iterator[pa.Table]:
-        """The rows of `.docs.parquet` by row group: id, source, and such of `columns` as there are."""
-        groups = len(self.layout(shard)) - 1
+    def tables(self, shard: int, begin: int, end: int, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """The rows of `.docs.parquet` for documents [begin, end) by row group: all columns, or id, source, and such of
+        `columns` as there are.
+        """
+        starts = self.layout(shard)
+        first, last = int(np.searchsorted(starts, begin, side="right")) - 1, int(np.searchsorted(starts, end))
         with self._open(shard) as file:
-            known = [name for name in columns if name in file.schema_arrow.names]
-            for group in range(groups):
-                yield file.read_row_group(group, columns=["id", "source", *known], use_threads=False)
+            there = file.schema_arrow.names
+            read = there if columns is None else ["id", "source", *(name for name in columns if name in there)]
+            for group, start in enumerate(starts[first:last].tolist(), first):
+                table, skipped = file.read_row_group(group, columns=read, use_threads=False), max(begin - start, 0)
+                yield table.slice(skipped, end - start - skipped)
 
     def _ids(self, shard: int, rows: Ints) -> list[str]:
         """The ids of rows in rising order; where many are asked for, of their row groups this column alone is read."""
@@ -248,20 +243,14 @@ class NumberedDocuments:
         name = self._files.stem(shard)
         return {"id": f"{name}:{row}", "source": name, "path": os.path.basename(self._files.path(shard))}
 
-    def tables(self, shard: int, columns: Sequence[str], count: int) -> Iterator[pa.Table]:
-        """The names by number."""
+    def tables(self, shard: int, begin: int, end: int, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """The names of documents [begin, end) by number; there is nothing else in any column."""
         import pyarrow as pa
 
         name = self._files.stem(shard)
-        for first in range(0, count, _TABLE_ROWS):
-            rows = range(first, min(first + _TABLE_ROWS, count))
+        for first in range(begin, end, _TABLE_ROWS):
+            rows = range(first, min(first + _TABLE_ROWS, end))
             yield pa.table({"id": [f"{name}:{row}" for row in rows], "source": [name] * len(rows)})
-
-    def rows(self, shard: int, begin: int, end: int) -> pa.Table:
-        """The same of a stretch of a shard's documents."""
-        import pyarrow as pa
-
-        return pa.Table.from_pylist([self.record(shard, row) for row in range(begin, end)])
 
     def locate(self, ids: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
         """For each id the (shard, row) that it spells, whether the shard has such a row or not."""

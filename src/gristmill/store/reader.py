@@ -306,7 +306,7 @@ class Store:
 
     def document_tables(self, shard: int, columns: Sequence[str]) -> Iterator[pa.Table]:
         """The ids and sources of a shard's documents, and such of `columns` as are known, some 16,384 at a time."""
-        return self.names.tables(shard, columns, int(self.shard_documents()[shard]))
+        return self.names.tables(shard, 0, int(self.shard_documents()[shard]), columns)
 
     def locate(self, ids: Sequence[str]) -> dict[str, list[int]]:
         """The numbers of the documents with each of these ids; an empty list for an id that is not here."""
