@@ -276,7 +276,8 @@ def _check_not_empty(pipeline: Pipeline, splits: Splits, files: int) -> None:
         unread = f", and {funnel.unreadable:,} could not be read" if funnel.unreadable else ""
         gone = f"; rules dropped {funnel.dropped:,} documents" if funnel.dropped else ""
         raise SourceError(f"The {files:,} input files hold no text{empty}{unread}{gone}: there is nothing to write.")
-    for note in (*funnel.notes(files), *funnel.warnings([rule.name for rule in recipe.filters])):
+    filters = pipeline.curation.names[: len(recipe.filters)]
+    for note in (*funnel.notes(files), *funnel.warnings(filters)):
         pipeline.progress.note(note)
     if pipeline.split:
         pipeline.progress.note(pipeline.split.note(recipe.store.val_fraction))

@@ -76,6 +76,29 @@ def test_a_text_is_marked_by_the_steps_that_changed_it(curation: Curation) -> No
     assert kept.column("edits").to_pylist() == [0b000, 0b001, 0b101]
 
 
+@pytest.fixture
+def repeated() -> Curation:
+    limits = ({"min_chars": 20}, {"max_chars": 100, "min_chars": 0})
+    return Curation(CleanOptions(), tuple(make_rule("length", each) for each in limits))
+
+
+def test_rules_of_one_name_are_told_apart(repeated: Curation) -> None:
+    ledger = Ledger()
+    left = pa.concat_tables(_run(repeated, [PROSE, "short", PROSE * 9, PROSE * 8], ledger=ledger).dropped)
+    after = {step: documents for step, (documents, _) in ledger.facts["after"].items()}
+    assert after == {"read": 4, "clean": 4, "length": 3, "length-2": 1, "empty": 1}
+    reasons = {"length": {"too_few_chars": 1}, "length-2": {"too_many_chars": 2}, "empty": {}}
+    assert ledger.facts["reasons"] == reasons
+    assert left.column("rule").to_pylist() == ["length", "length-2", "length-2"]
+    assert repeated.steps == ["clean", "length", "length-2"]
+
+
+def test_work_of_repeated_rules_is_known_by_their_names_and_other_work_as_before(
+    curation: Curation, repeated: Curation
+) -> None:
+    assert repeated.content["names"] == ["length", "length-2"] and curation.content.keys() == {"clean", "rules"}
+
+
 def test_a_document_without_text_is_dropped_by_that_name_even_where_there_are_no_rules() -> None:
     passed = _run(Curation(None, ()), ["", "a"])
     assert passed.kept.column("id").to_pylist() == ["doc-1"]

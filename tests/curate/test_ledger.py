@@ -16,7 +16,16 @@ from hypothesis import strategies as st
 from gristmill.core.hashing import hash64
 from gristmill.curate.base import KEEP, Verdict
 from gristmill.curate.documents import Documents
-from gristmill.curate.ledger import READ, Ledger, content_hashes, dropped_schema, passed, start_documents, text_digests
+from gristmill.curate.ledger import (
+    READ,
+    Ledger,
+    content_hashes,
+    dropped_schema,
+    passed,
+    start_documents,
+    step_names,
+    text_digests,
+)
 
 
 def _documents(texts: Sequence[str]) -> Documents:
@@ -28,6 +37,16 @@ def _documents(texts: Sequence[str]) -> Documents:
 
 def _codes(*codes: int) -> np.ndarray[tuple[int], np.dtype[np.int16]]:
     return np.array(codes, np.int16)
+
+
+@pytest.mark.parametrize(("names", "own"), [
+    ([], []),
+    (["length", "c4"], ["length", "c4"]),
+    (["length", "c4", "length", "length", "c4"], ["length", "c4", "length-2", "length-3", "c4-2"]),
+    (["a", "a-2", "a", "a-2"], ["a", "a-2", "a-3", "a-2-2"]),
+])  # fmt: skip
+def test_each_step_has_a_name_of_its_own(names: list[str], own: list[str]) -> None:
+    assert step_names(names) == own
 
 
 def test_documents_that_stay_are_handed_on_and_the_others_noted_with_reason_and_figure() -> None:

@@ -37,6 +37,18 @@ def test_documents_that_a_rule_just_kept_are_those_nearest_to_its_limit(root: Pa
     assert [row["value"] for row in found] == [30.0, 31.0]
 
 
+def test_rules_of_one_name_are_told_apart_among_what_they_just_kept(tmp_path: Path) -> None:
+    (tmp_path / "raw.jsonl").write_text("".join(json.dumps(_row(i)) + "\n" for i in range(60)))
+    rules = [{"length": {"min_words": 20, "min_chars": 0}}, {"length": {"min_words": 30, "min_chars": 0}}]
+    recipe = {"out": str(tmp_path / "store"), "sources": [{"name": "web", "paths": [str(tmp_path / "raw.jsonl")]}],
+              "tokenizer": "byte", "store": {"val_fraction": 0.0}, "filters": rules}  # fmt: skip
+    gm.prepare(recipe, progress=False, options={"workers": 1})
+    found = store_picture(tmp_path / "store").near_limits
+    assert {name: [row["value"] for row in rows] for name, rows in found.items()} == {
+        "length-2/too_few_words": [30.0, 31.0]  # none that is left is near the limit of the first
+    }
+
+
 def test_fields_are_counted_with_those_that_lack_them_and_hosts_are_read_from_urls(root: Path) -> None:
     fields = store_picture(root).fields
     assert {value.value: value.documents for value in fields["licences"].most} == {"MIT": 20, None: 20}
@@ -69,7 +81,7 @@ def test_a_mix_is_held_against_its_weights() -> None:
 
 
 def test_languages_that_a_rule_dropped_are_counted(tmp_path: Path) -> None:
-    gone = [("language", "de"), ("language", "de"), ("language", None), ("length", "3")]
+    gone = [("language", "de"), ("language-2", "de"), ("language", None), ("length", "3"), ("length-2", "de")]
     table = pa.table({"rule": [rule for rule, _ in gone], "detail": [detail for _, detail in gone]})
     pq.write_table(table, tmp_path / "dropped.parquet")
     found = dropped_languages(tmp_path)

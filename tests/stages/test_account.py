@@ -122,6 +122,30 @@ def test_rules_that_never_fire_or_drop_most_are_reported(tmp_path: Path, corpus:
     assert any("'length' dropped" in note for note in notes.notes)
 
 
+def test_rules_of_one_name_have_rows_notes_and_reasons_of_their_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = {"short": "a", "long": "b" * 90, **{f"fits-{i}": "c" * (20 + i) for i in range(4)}}
+    rows = (json.dumps({"id": id, "text": text}) + "\n" for id, text in texts.items())
+    (tmp_path / "raw.jsonl").write_text("".join(rows))
+    lengths = [{"min_chars": 10}, {"min_chars": 0, "max_chars": 50}, {"min_chars": 0, "max_chars": 60}]
+    recipe = {"out": str(tmp_path / "out"), "sources": [{"name": "all", "paths": [str(tmp_path / "raw.jsonl")]}],
+              "filters": [{"length": each} for each in lengths], "tokenizer": "byte"}  # fmt: skip
+    notes = Notes()
+    gm.prepare(recipe, progress=notes, options={"workers": 1})
+    found = {row["stage"]: row for row in funnel(tmp_path / "out")}
+    counts = {name: (found[name]["documents_in"], found[name]["documents"], found[name]["reasons"])
+              for name in ("length", "length-2", "length-3")}  # fmt: skip
+    assert counts == {"length": (6, 5, {"too_few_chars": 1}), "length-2": (5, 4, {"too_many_chars": 1}),
+                      "length-3": (4, 4, {})}  # fmt: skip
+    gone = pq.read_table(tmp_path / "out/dropped.parquet", columns=["id", "rule"]).to_pylist()
+    assert gone == [{"id": "short", "rule": "length"}, {"id": "long", "rule": "length-2"}]
+    assert "The rule 'length-3' never fired on 4 documents." in notes.notes
+    assert not any("'length'" in note or "'length-2'" in note for note in notes.notes)
+    assert main(["dropped", str(tmp_path / "out"), "--rule", "length-2"]) == 0
+    assert "length-2, too_many_chars: 1 of 1" in capsys.readouterr().out
+
+
 def test_inspect_tells_a_documents_way(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = pq.read_table(store / "dropped.parquet").to_pylist()
     near = next(row for row in rows if row["rule"] == "near")

@@ -181,6 +181,16 @@ def test_rules_are_judged_alone_and_together(tmp_path: Path, corpus: Path) -> No
         assert row["only"] <= row["in_order"] <= row["alone"] and row["in_order"] == sum(row["reasons"].values())
 
 
+def test_rules_of_one_name_are_judged_apart(tmp_path: Path, corpus: Path) -> None:
+    filters: Any = [{"length": {"min_chars": 100}}, {"length": {"min_chars": 400}}]
+    sources: Any = [{"name": "all", "paths": [str(corpus)]}]
+    seen = dry_run(Recipe(str(tmp_path / "out"), sources, filters=filters, tokenizer="byte"), sample=10_000)
+    first, second = seen["sample"]["rules"]
+    assert [first["rule"], second["rule"]] == seen["steps"][1:3] == ["length", "length-2"]
+    assert second["alone"] == first["alone"] + second["in_order"] and second["only"] == second["in_order"] > 0
+    assert first["only"] == 0 < first["alone"] == first["in_order"]
+
+
 def test_the_command_prints_the_plan(tmp_path: Path, corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--out", str(tmp_path / "out"), "--tokenizer", "byte"]
     assert main(["prepare", str(corpus), *options, "--dry-run"]) == 0

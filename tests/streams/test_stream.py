@@ -59,6 +59,24 @@ def test_a_map_drops_what_it_gives_none_for(files: Files) -> None:
     assert len(texts_of(kept)) == 10
 
 
+def test_steps_of_one_name_are_told_apart(files: Files) -> None:
+    def empty(row: dict[str, Any]) -> str | None:
+        return None if row["id"].endswith("-1") else row["text"]
+
+    plain = gm.stream(str(files(rows=10))).clean().clean()
+    named = plain.filter("length", min_chars=0).filter(lambda row: row["id"] != "0-0").map(empty)
+    stream = named.filter(lambda row: row["id"] not in ("1-0", "2-0")).filter("length", min_chars=0, max_chars=10**6)
+    loader = stream.tokenize("byte").pad(512).batch(2, shuffle=False, epochs=1).loader(examples=1)
+    with loader:
+        assert list(loader)
+        stats, shown = loader.stats(), [row["rule"] for row in loader.dropped()]
+    after = {step: documents for step, (documents, _) in stats["after"].items()}
+    assert after == {"read": 30, "clean": 30, "clean-2": 30, "length": 30, "function": 29, "empty-2": 26,
+                     "function-2": 24, "length-2": 24, "empty": 24, "tokenize": 24}  # fmt: skip
+    assert stats["dropped"] == {"function": {"function": 1}, "empty-2": {"map": 3}, "function-2": {"function": 2}}
+    assert shown == ["function", "empty-2", "function-2"]
+
+
 @pytest.mark.parametrize("answer", [3, b"bytes", {"text": 3}, ["a"], "\ud800"])
 def test_a_map_that_gives_no_text_is_told_for_which_document(files: Files, answer: Any) -> None:
     with pytest.raises(gm.GristmillError, match="document '0-0'"):

@@ -16,7 +16,7 @@ from gristmill.core.options import content
 from gristmill.curate.base import KEEP, Rule, Verdict
 from gristmill.curate.clean import CleanOptions, clean
 from gristmill.curate.documents import Documents
-from gristmill.curate.ledger import READ, Ledger, Passed, mark_edits, passed, start_documents
+from gristmill.curate.ledger import READ, Ledger, Passed, mark_edits, passed, start_documents, step_names
 from gristmill.curate.rules import content as rule_content
 
 CLEAN, EMPTY = "clean", "empty"
@@ -31,16 +31,23 @@ class Curation:
 
     @property
     def content(self) -> dict[str, object]:
-        """For fingerprints."""
+        """For fingerprints; the names of repeated rules too, which earlier accounts did not tell apart."""
+        plain = [rule.name for rule in self.rules]
         return {
             "clean": content(self.clean) if self.clean else None,
             "rules": [rule_content(rule) for rule in self.rules],
+            **({"names": self.names} if self.names != plain else {}),
         }
+
+    @property
+    def names(self) -> list[str]:
+        """What the account calls each rule."""
+        return step_names(rule.name for rule in self.rules)
 
     @property
     def steps(self) -> list[str]:
         """The names behind the bits of `edits`."""
-        return [CLEAN, *(rule.name for rule in self.rules)]
+        return [CLEAN, *self.names]
 
     def run(self, batch: pa.RecordBatch, first: int, ledger: Ledger) -> Passed:
         """A batch as it was read, its documents numbered from `first`, through all steps."""
@@ -54,9 +61,9 @@ class Curation:
             ledger.edits.update(cleaned.counts)
             documents = mark_edits(documents, cleaned.documents, 0)
         ledger.count(CLEAN, documents)
-        for bit, rule in enumerate(self.rules, 1):
+        for bit, (name, rule) in enumerate(zip(self.names, self.rules, strict=True), 1):
             if len(documents):
-                documents = ledger.settle(rule.name, documents, rule.judge(documents), bit)
+                documents = ledger.settle(name, documents, rule.judge(documents), bit)
         empty = np.where(np.diff(documents.offsets) > 0, KEEP, 0).astype(np.int16)
         return ledger.settle(EMPTY, documents, Verdict((EMPTY,), empty))
 

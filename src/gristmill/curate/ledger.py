@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,6 +21,17 @@ from gristmill.curate.base import Verdict
 from gristmill.curate.documents import Documents
 
 READ = "read"
+
+
+def step_names(names: Iterable[str]) -> list[str]:
+    """What the account calls each step of a chain: `length`, and `length-2` where one of that name came before it."""
+    found: list[str] = []
+    for name in names:
+        own, number = name, 1
+        while own in found:
+            own, number = f"{name}-{number + 1}", number + 1
+        found.append(own)
+    return found
 
 
 @dataclass

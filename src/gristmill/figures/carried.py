@@ -69,7 +69,7 @@ def _counted(files: Sequence[str], field: str, about: str) -> FieldFigures:
 
 
 def dropped_languages(root: Address) -> FieldFigures | None:
-    """Languages for which the rule `language` dropped documents; the account does not know how long these were."""
+    """Languages for which rules `language` (and `language-2`) dropped documents; how long these were is not known."""
     path = root / DROPPED
     if not place_at(path).exists():
         return None
@@ -77,8 +77,8 @@ def dropped_languages(root: Address) -> FieldFigures | None:
     with connection() as database:
         database.register("gone", rows([str(path)], schema))
         found = database.execute(
-            "SELECT detail, count(*) AS documents, 0 FROM gone WHERE rule = 'language' GROUP BY 1"
-            " ORDER BY documents DESC, detail"
+            "SELECT detail, count(*) AS documents, 0 FROM gone WHERE rule = 'language' OR rule LIKE 'language-%'"
+            " GROUP BY 1 ORDER BY documents DESC, detail"
         ).fetchall()
     values = [FieldValue(*row) for row in found]
     return FieldFigures("language", sum(value.documents for value in values), len(values), values[:_VALUES])

@@ -13,6 +13,7 @@ import pyarrow as pa
 from gristmill.core.errors import GristmillError
 from gristmill.curate.base import Rule, Verdict
 from gristmill.curate.documents import Documents
+from gristmill.curate.ledger import step_names
 from gristmill.curate.rules import make_rule
 from gristmill.figures.dropped import DroppedRow
 from gristmill.figures.texts import can_decode
@@ -40,23 +41,24 @@ _EXAMPLES = 2
 def near_limits(manifest: Manifest, stores: Sequence[Store], fired: Collection[str]) -> dict[str, list[DroppedRow]]:
     """Up to two documents of the store for each `rule/reason` by which they would go, were its limit
     3 or 15 % tighter. Rules that never `fired` are not asked."""
-    rules = [rule for rule in _rules(manifest) if rule["name"] in RULES and rule["name"] in fired]
+    rules = {name: rule for name, rule in _rules(manifest).items() if rule["name"] in RULES and name in fired}
     documents = _sample(stores) if rules else None
     found: dict[str, list[DroppedRow]] = {}
-    for rule in rules if documents else ():
+    for name, rule in rules.items() if documents else ():
         for share in _TIGHTER:
-            for row in _judged(rule, share, documents) if documents else ():
+            for row in _judged(name, rule, share, documents) if documents else ():
                 own = found.setdefault(f"{row['rule']}/{row['reason']}", [])
                 if len(own) < _EXAMPLES and all(row["id"] != other["id"] for other in own):
                     own.append(row)
     return found
 
 
-def _rules(manifest: Manifest) -> Iterator[Mapping[str, object]]:
+def _rules(manifest: Manifest) -> dict[str, Mapping[str, object]]:
+    """The rules of a store's recipe by the names that its account has."""
     given = manifest.recipe.get("filters")
-    for rule in given if isinstance(given, list) else ():
-        if isinstance(rule, Mapping) and isinstance(rule.get("options"), Mapping):
-            yield rule
+    rules = [rule for rule in (given if isinstance(given, list) else ())
+             if isinstance(rule, Mapping) and isinstance(rule.get("options"), Mapping)]  # fmt: skip
+    return dict(zip(step_names(str(rule["name"]) for rule in rules), rules, strict=True))
 
 
 def tightened(options: Mapping[str, object], share: float) -> dict[str, object]:
@@ -76,13 +78,13 @@ def _tighter(name: str, value: object, share: float) -> object:
     return moved if isinstance(value, float) else round(moved)
 
 
-def _judged(rule: Mapping[str, object], share: float, documents: Documents) -> Iterator[DroppedRow]:
+def _judged(name: str, rule: Mapping[str, object], share: float, documents: Documents) -> Iterator[DroppedRow]:
     stricter = _stricter(rule, share)
     if stricter is None:
         return
     verdict = stricter.judge(documents)
     for row in np.flatnonzero(~verdict.kept).tolist():
-        found: DroppedRow = {"rule": str(rule["name"]), "value": _value(verdict, row)}
+        found: DroppedRow = {"rule": name, "value": _value(verdict, row)}
         found["reason"] = verdict.reasons[int(verdict.codes[row])]
         for key in ("id", "source", "text"):
             found[key] = documents.batch.column(key)[row].as_py()

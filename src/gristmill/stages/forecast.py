@@ -83,7 +83,8 @@ def preview(recipe: Recipe, curation: Curation, samples: Sequence[SourceSample],
         sources[sample.name], size = _judge(sample.sample, curation, tokenizer, ledger)
         kept_bytes += size
     seconds = time.perf_counter() - began
-    dropped = {rule.name: _dropped_alone(rule, batches, recipe) for rule in curation.rules}
+    named = zip(curation.names, curation.rules, strict=True)
+    dropped = {name: _dropped_alone(rule, batches, recipe) for name, rule in named}
     figures: PreviewFigures = {
         "documents": sum(map(len, batches)),
         "kept": sum(int((judged.tokens > 0).sum()) for judged in sources.values()),

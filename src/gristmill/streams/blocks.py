@@ -21,7 +21,8 @@ from gristmill.core.errors import SourceError
 from gristmill.core.hashing import derive_key
 from gristmill.core.texts import Texts
 from gristmill.curate.base import KEEP, Verdict
-from gristmill.curate.ledger import READ, Ledger, start_documents
+from gristmill.curate.chain import EMPTY
+from gristmill.curate.ledger import READ, Ledger, start_documents, step_names
 from gristmill.order.permute import permute
 from gristmill.sources.base import Mishaps
 from gristmill.streams.augment import Rearranger
@@ -87,7 +88,7 @@ class Mill:
         rearranger: Rearranger | None,
     ) -> None:
         self._rearranger = rearranger
-        self._reader, self._walk, self._steps = units.reader(walk.hold), walk, tuple(steps)
+        self._reader, self._walk, self._steps = units.reader(walk.hold), walk, _named(steps)
         self._encoders, self._table, self._seq_len, self._on_error = encoders(tokenizer), table, seq_len, on_error
 
     def begin(self, turns: Mapping[int, int]) -> None:
@@ -142,8 +143,8 @@ class Mill:
     ) -> Block:
         documents = start_documents(batch, 0)
         ledger.count(READ, documents)
-        for step in self._steps:
-            documents = step.run(documents, ledger)
+        for name, step in self._steps.items():
+            documents = step.run(documents, ledger, name)
         documents = drop_empty(documents, ledger)
         ids, offsets = self._encoded(documents.batch, (epoch, unit, number))
         silent = np.diff(offsets) == 0
@@ -162,6 +163,12 @@ class Mill:
         if self._rearranger is None:
             return self._encoders.encode(documents.column("text"))
         return self._rearranger.encode(documents, place, self._encoders.encode)
+
+
+def _named(steps: Sequence[Step]) -> dict[str, Step]:
+    """Steps by names of their own, which what a stream does by itself has not."""
+    own = (READ, EMPTY, TOKENIZE)
+    return dict(zip(step_names([*own, *(step.name for step in steps)])[len(own) :], steps, strict=True))
 
 
 def _laid_out(ids: Ids, offsets: Ints, order: Ints, eos: int) -> tuple[Ids, Ints]:

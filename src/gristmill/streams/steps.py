@@ -33,16 +33,22 @@ class Step(Protocol):
     """A step of a stream."""
 
     @property
+    def name(self) -> str:
+        """What the account calls it, unless another step has that name."""
+
+    @property
     def content(self) -> object:
         """What its answers depend on, as a JSON value, for the stream's fingerprint."""
 
-    def run(self, documents: Documents, ledger: Ledger) -> Documents:
-        """What it leaves of documents."""
+    def run(self, documents: Documents, ledger: Ledger, name: str) -> Documents:
+        """What it leaves of documents, counted under this name."""
 
 
 @dataclass(frozen=True)
 class Clean:
     """Normalise texts as the `clean` of a recipe does."""
+
+    name: ClassVar[str] = CLEAN
 
     options: CleanOptions
 
@@ -50,10 +56,10 @@ class Clean:
     def content(self) -> object:
         return [CLEAN, content(self.options)]
 
-    def run(self, documents: Documents, ledger: Ledger) -> Documents:
+    def run(self, documents: Documents, ledger: Ledger, name: str) -> Documents:
         cleaned = clean(documents, self.options)
         ledger.edits.update(cleaned.counts)
-        ledger.count(CLEAN, cleaned.documents)
+        ledger.count(name, cleaned.documents)
         return cleaned.documents
 
 
@@ -64,13 +70,17 @@ class Filter:
     rule: Rule
 
     @property
+    def name(self) -> str:
+        return self.rule.name
+
+    @property
     def content(self) -> object:
         return ["filter", self.rule.content if isinstance(self.rule, Function) else rule_content(self.rule)]
 
-    def run(self, documents: Documents, ledger: Ledger) -> Documents:
+    def run(self, documents: Documents, ledger: Ledger, name: str) -> Documents:
         if not len(documents):
             return documents
-        return ledger.settle(self.rule.name, documents, self.rule.judge(documents))
+        return ledger.settle(name, documents, self.rule.judge(documents))
 
 
 @dataclass(frozen=True)
@@ -107,21 +117,21 @@ class Map:
     function: Function
 
     @property
+    def name(self) -> str:
+        return self.function._asked.name
+
+    @property
     def content(self) -> object:
         return ["map", self.function.content]
 
-    def run(self, documents: Documents, ledger: Ledger) -> Documents:
+    def run(self, documents: Documents, ledger: Ledger, name: str) -> Documents:
         if not len(documents):
             return documents
         texts = self._of_batch(documents) if self.function.batch else self._of_each(documents)
         gone = np.where(texts.is_null().to_numpy(zero_copy_only=False), 0, KEEP).astype(np.int16)
         column = documents.batch.schema.get_field_index("text")
         changed = Documents(documents.batch.set_column(column, "text", texts.fill_null("")))
-        return ledger.settle(self._name, documents, Verdict(("map",), gone, documents=changed))
-
-    @property
-    def _name(self) -> str:
-        return self.function._asked.name
+        return ledger.settle(name, documents, Verdict(("map",), gone, documents=changed))
 
     def _of_each(self, documents: Documents) -> pa.Array:
         texts = [self._text(row) for row in _visible(documents.batch).to_pylist()]
@@ -132,7 +142,7 @@ class Map:
                 row for row, text in enumerate(texts) if text and text.encode("utf-8", "ignore").decode() != text
             )
             id = documents.batch.column("id")[row].as_py()
-            raise SourceError(f"The text that {self._name} returned for document {id!r} is no valid Unicode.") from None
+            raise SourceError(f"The text that {self.name} returned for document {id!r} is no valid Unicode.") from None
 
     def _text(self, document: dict[str, object]) -> str | None:
         answer = self.function._asked.call(document, f"document {document['id']!r}")
@@ -140,7 +150,7 @@ class Map:
         if text is None or isinstance(text, str):
             return text
         raise ConfigError(
-            f"{self._name} returned {shown(answer)} for document {document['id']!r}: return its text, a dict with "
+            f"{self.name} returned {shown(answer)} for document {document['id']!r}: return its text, a dict with "
             "'text', or None to drop it."
         )
 
@@ -150,7 +160,7 @@ class Map:
         found = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
         if not isinstance(found, pa.Array) or len(found) != len(documents) or not _is_text(found.type):
             raise ConfigError(
-                f"{self._name} returned {shown(type(answer).__name__)} for {named_batch(documents)}: return an Arrow "
+                f"{self.name} returned {shown(type(answer).__name__)} for {named_batch(documents)}: return an Arrow "
                 f"array of {len(documents)} texts, or a record batch with as many in its column 'text'."
             )
         return found.cast(pa.large_string())
