@@ -143,3 +143,16 @@ def test_a_program_that_ends_with_an_open_partner_ends() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], timeout=120, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+UNGUARDED = """
+from gristmill.engine.partner import Partner
+Partner(print, b"x" * (1 << 20), slots=1, slot_bytes=1).begun.result()
+"""
+
+
+def test_a_script_that_starts_workers_whenever_it_is_imported_is_told_so_and_does_not_hang(tmp_path: Any) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(UNGUARDED)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1 and 'below `if __name__ == "__main__":`' in done.stderr

@@ -38,6 +38,11 @@ _UNDER_WAY = 256
 # Arrays begin with a line of the caches.
 _LINE = 64
 _NO_SLOT = -1
+_BEGUN = "A worker process died, perhaps for want of memory."
+_NOT_BEGUN = (
+    "A worker process ended before it could begin; what it printed above says why. A script that starts workers does so "
+    'below `if __name__ == "__main__":`, since each of them imports it.'
+)
 
 
 class PartnerEnded(EngineError):
@@ -73,9 +78,12 @@ class Partner(Generic[T]):
         ours, theirs = socket.socketpair()
         self._pipe = Connection(os.dup(ours.fileno()))
         with deaf_children(), Connection(theirs.detach()) as other:
-            answering = (os.getpid(), other, self._slots.file, slot_bytes, begin, handed)
+            answering = (os.getpid(), other, self._slots.file, slot_bytes)
             self.process = multiprocessing.get_context("spawn").Process(target=_answer, args=answering)
             self.process.start()
+        # Not among the arguments: Python would wait for ever to hand 64 KiB or more to a process that ends at once.
+        with suppress(OSError):  # which whoever receives meets too
+            self._pipe.send_bytes(pickle.dumps((begin, handed)))
         # Python waits for its processes when it ends, and they for a question: this comes first.
         self.close: Callable[[], None] = util.Finalize(self, _hang_up, (ours,), exitpriority=100)
 
@@ -100,7 +108,7 @@ class Partner(Generic[T]):
             used, sizes, head = pickle.loads(self._pipe.recv_bytes())  # which a process of our own has pickled
             sent = [] if used else [self._pipe.recv_bytes() for _ in sizes]
         except (EOFError, OSError) as error:
-            raise PartnerEnded("A worker process died, perhaps for want of memory.") from error
+            raise PartnerEnded(_BEGUN if self.begun.answer else _NOT_BEGUN) from error
         asked, slot = self._waiting.popleft()
         places = self._slots.places(slot, sizes if used else [])
         asked.answer = pickle.loads(head, buffers=places if used else sent)
@@ -162,18 +170,23 @@ def _ends(sizes: Sequence[int]) -> list[int]:
 # What the other process does.
 
 
-def _answer(
-    parent: int, pipe: Connection, file: _File, size: int, begin: Callable[..., Callable[..., T]], handed: Sequence[Any]
-) -> None:
+def _answer(parent: int, pipe: Connection, file: _File, size: int) -> None:
     end_with(parent)
     memory = memoryview(mmap.mmap(file.descriptor, 0))
     with suppress(EOFError, OSError):  # nobody is there any more
-        work, error = _tried(begin, handed)
+        work, error = _tried(_begin, [pipe.recv_bytes()])
         _reply(pipe, memory[:0], (None, error))
         while work is not None:
             slot, question = pickle.loads(pipe.recv_bytes())  # which the process that started this one has pickled
             first = slot * size if slot != _NO_SLOT else len(memory)
             _reply(pipe, memory[first : first + size], _tried(work, question))
+
+
+def _begin(handed: bytes) -> Callable[..., Any]:
+    """What answers questions."""
+    begin, arguments = pickle.loads(handed)  # which the process that started this one has pickled
+    answering: Callable[..., Any] = begin(*arguments)
+    return answering
 
 
 def _tried(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Any, Exception | None]:

@@ -46,7 +46,7 @@ _WAVES, _MOST_PARTS = 3, 1024
 # Seconds between two waves at the least, unless the first is done: Spark serves jobs in the order in which they come.
 _APART = 1.0
 # Bytes of Parquet that DuckDB reads on the driver rather than Spark on the cluster.
-SMALL_QUERY = 256 << 20
+SMALL_QUERY = 1 << 30
 _LACKING = re.compile(r"No module named '([\w.]+)'")
 _ROWS = "number long, answer binary"
 
@@ -62,8 +62,11 @@ class SparkEngine:
 
     @cached_property
     def slots(self) -> int:
-        """Parts that the cluster does at once, as it stands; Spark Connect tells it in no other way."""
-        return int(self._session.range(1 << 16).select(spark_partition_id()).distinct().count())
+        """Parts that the cluster does at once, as it stands; Spark Connect is asked by a query, which takes seconds."""
+        if not _connected(self._session):
+            return self._session.sparkContext.defaultParallelism
+        numbers = self._session.range(1 << 16).select(spark_partition_id().alias("part"))
+        return 1 + int(numbers.agg({"part": "max"}).collect()[0][0])
 
     def start(self, function: Callable[[], None]) -> None:
         """Let executors load what the work will need; whether they could, the work itself will tell."""
@@ -154,9 +157,14 @@ class _Tags(NamedTuple):
     cancel: Callable[[str], object]
 
 
+def _connected(session: SparkSession) -> bool:
+    """Whether it is a session of Spark Connect, which has no context."""
+    return "connect" in type(session).__module__
+
+
 def _tags(session: SparkSession) -> _Tags:
     """A classic session's own tags do not reach what Python collects (pyspark 4.3); those of its context do."""
-    if "connect" in type(session).__module__:
+    if _connected(session):
         return _Tags(session.addTag, session.interruptTag)
     return _Tags(session.sparkContext.addJobTag, session.sparkContext.cancelJobsWithTag)
 
