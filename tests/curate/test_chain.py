@@ -63,6 +63,14 @@ def test_the_ledger_adds_up_over_batches(curation: Curation) -> None:
     assert ledger.facts["edits"]["line_ends"] == 1
 
 
+def test_steps_are_in_their_order_even_where_the_first_batch_reaches_none_of_the_later_ones(curation: Curation) -> None:
+    ledger = Ledger()
+    for texts in (["short"], [PROSE * 9]):
+        _run(curation, texts, ledger=ledger)
+    after = [(step, documents) for step, (documents, _) in ledger.facts["after"].items()]
+    assert after == [("read", 2), ("clean", 2), ("length", 1), ("c4", 1), ("empty", 1)]
+
+
 def test_what_has_left_is_handed_over_once(curation: Curation) -> None:
     ledger = Ledger()
     assert len(_run(curation, ["short"], ledger=ledger).dropped) == 1

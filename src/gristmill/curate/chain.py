@@ -64,6 +64,8 @@ class Curation:
         for bit, (name, rule) in enumerate(zip(self.names, self.rules, strict=True), 1):
             if len(documents):
                 documents = ledger.settle(name, documents, rule.judge(documents), bit)
+            else:
+                ledger.count(name, documents)  # so that the account has all steps in their order
         empty = np.where(np.diff(documents.offsets) > 0, KEEP, 0).astype(np.int16)
         return ledger.settle(EMPTY, documents, Verdict((EMPTY,), empty))
 

@@ -40,8 +40,8 @@ _LINE = 64
 _NO_SLOT = -1
 _BEGUN = "A worker process died, perhaps for want of memory."
 _NOT_BEGUN = (
-    "A worker process ended before it could begin; what it printed above says why. A script that starts workers does so "
-    'below `if __name__ == "__main__":`, since each of them imports it.'
+    "A worker process ended before it could begin; what it printed above says why. A script that starts workers does "
+    'so below `if __name__ == "__main__":`, since each of them imports it.'
 )
 
 

@@ -147,7 +147,7 @@ def _ends(store: Store, shard: int) -> Ints:
 
 
 def _prepared(table: TokenBytes, wanted: bytes, store: Store) -> tuple[object, ...]:
-    """What kernels know of a phrase: the automaton, a byte of it, the tokens that may hold it, and each token's matches.
+    """What kernels know of a phrase: the automaton, a byte of it, tokens that may hold it, and each token's matches.
 
     Of up to 16 bytes the one is taken whose tokens are rarest in the first tokens of the store: all others are passed
     over, and a phrase that begins with "the" need not be followed from each "the".

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -32,7 +33,7 @@ from gristmill.order.plan import Plan
 from gristmill.streams.account import Account
 from gristmill.streams.assembly import Assembly, Fed
 from gristmill.streams.blocks import Block, Mill
-from gristmill.streams.crew import Crew, mill_of
+from gristmill.streams.crew import BLOCKS_AHEAD, Crew, mill_of
 from gristmill.streams.cuts import CUTS, NOTHING, Lane
 from gristmill.streams.state import STATE_VERSION, StreamState, as_text, check_stream_state, merge_states
 from gristmill.streams.stores import StoreRows
@@ -205,7 +206,7 @@ class StreamLoader(Observed):
         if not self.stream.weights[k]:
             return blocks
         if self._crew:
-            return _ahead(partial(self._crew.ask, k, row, place[0], place[1]))
+            return _ahead(partial(self._crew.ask, k, row, place[0], place[1]), BLOCKS_AHEAD)
         return _ahead(partial(self._pools[0].submit, next, blocks, None)) if self._pools else blocks
 
     def _stacks(self, lanes: list[list[Lane]]) -> Iterator[list[Served]]:
@@ -341,13 +342,13 @@ class Coming(Protocol[Given]):
         """Wait for it."""
 
 
-def _ahead(ask: Callable[[], Coming[Item | None]]) -> Iterator[Item]:
-    """What is asked for, the next of which is always being made."""
-    coming = [ask()]
+def _ahead(ask: Callable[[], Coming[Item | None]], count: int = 1) -> Iterator[Item]:
+    """What is asked for, the next `count` of which are always being made; but until the first has come, no other."""
+    coming = deque([ask()])
 
     def each() -> Iterator[Item]:
-        while (item := coming.pop().result()) is not None:
-            coming.append(ask())
+        while (item := coming.popleft().result()) is not None:
+            coming.extend(ask() for _ in range(count - len(coming)))
             yield item
 
     return each()

@@ -79,6 +79,7 @@ class Filter:
 
     def run(self, documents: Documents, ledger: Ledger, name: str) -> Documents:
         if not len(documents):
+            ledger.count(name, documents)  # so that the account has all steps in their order
             return documents
         return ledger.settle(name, documents, self.rule.judge(documents))
 
@@ -126,6 +127,7 @@ class Map:
 
     def run(self, documents: Documents, ledger: Ledger, name: str) -> Documents:
         if not len(documents):
+            ledger.count(name, documents)  # so that the account has all steps in their order
             return documents
         texts = self._of_batch(documents) if self.function.batch else self._of_each(documents)
         gone = np.where(texts.is_null().to_numpy(zero_copy_only=False), 0, KEEP).astype(np.int16)
