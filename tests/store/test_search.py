@@ -103,7 +103,10 @@ def test_every_place_of_a_phrase_is_found_and_no_other(store: Store, data: st.Da
     phrase = data.draw(st.one_of(st.just(inside), TEXTS, st.builds(str.__add__, st.just(inside), TEXTS)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(searching, "_PIECE", data.draw(st.sampled_from([1, 2, 3, 7, 50, 1 << 21])))
-        assert check(store, phrase).by_tokens
+        found = check(store, phrase)
+        few = search(store, phrase, limit=data.draw(st.integers(0, 3)))
+    assert found.by_tokens and (few.hits, few.documents) == (found.hits, found.documents)
+    assert few.first == found.first[: few.limit]
 
 
 def test_no_match_spans_two_documents_though_no_eos_stands_between_them(tmp_path: Path) -> None:

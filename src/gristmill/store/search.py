@@ -163,7 +163,7 @@ def _prepared(table: TokenBytes, wanted: bytes, store: Store) -> tuple[object, .
         mark_telling(automaton, anchor, telling)
         marked.append((int(common @ telling), anchor, telling))
     _, anchor, telling = min(marked, key=lambda each: each[:2])
-    whole, begun = np.zeros((2, len(table)), np.int32)
+    whole, begun = np.zeros((2, len(table) + 1), np.int32)
     follow_tokens(automaton, whole, begun)
     return automaton, anchor, telling, whole, begun
 

@@ -99,11 +99,33 @@ def _document_start(ends: Any, document: int) -> Any:
 
 
 @compiled
+def _count_whole(tokens: Any, i: int, first: int, ends: Any, whole: Any, carry: Any) -> Any:
+    """The matches inside of tokens from place `i` on, document by document."""
+    document, hits, last = carry[DOCUMENT], 0, np.uint64(whole.size - 1)
+    while i < tokens.size:
+        while ends[document] <= first + i:
+            document += 1
+        stop = min(ends[document] - first, tokens.size)
+        found = 0
+        for j in range(i, stop):
+            found += whole[min(np.uint64(tokens[j]), last)]
+        if found:
+            hits += found
+            carry[DOCUMENTS] += document != carry[COUNTED]
+            carry[COUNTED] = document
+        i = stop
+    return hits
+
+
+@compiled
 def _scan(tokens: Any, first: int, fresh: int, ends: Any, search: Any, carry: Any, places: Any) -> None:
     automaton, anchor, telling, whole, ending = search
     phrase, borders, data, offsets = automaton
     begun, hits, document, done = carry[BEGUN], carry[HITS], carry[DOCUMENT], carry[DONE] - first
     i = fresh - first
+    if phrase.size == 1 and 3 * hits >= places.size:  # matches end in their token, and only their number is asked for
+        hits += _count_whole(tokens, i, first, ends, whole, carry)
+        i = done = tokens.size
     until = i - 1
     while i < tokens.size:
         if begun == 0:
@@ -159,8 +181,8 @@ def scan_integers(tokens: Any, first: int, fresh: int, ends: Any, search: Any, c
 
     Tokens before `fresh` are those that may begin a match, from carry[NEEDED] on. Where nothing has begun to match,
     only telling tokens matter, and from each the phrase is followed from where it would begin. Matches end where
-    documents do, by `ends`. `telling` has one place more than there are tokens, for ids that are none. `places` takes
-    (document, last token, its bytes up to the end of the match) of the first matches, as many as there is room for;
-    after them matches inside of a token are counted by the table of `follow_tokens`.
+    documents do, by `ends`. `telling` and `whole` have one place more than there are tokens, for ids that are none.
+    `places` takes (document, last token, its bytes up to the end of the match) of the first matches, as many as there
+    is room for; after them matches inside of a token are counted by the table of `follow_tokens`.
     """
     _scan(tokens, first, fresh, ends, search, carry, places)

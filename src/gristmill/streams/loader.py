@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -207,7 +207,7 @@ class StreamLoader(Observed):
             return blocks
         if self._crew:
             return _ahead(partial(self._crew.ask, k, row, place[0], place[1]), BLOCKS_AHEAD)
-        return _ahead(partial(self._pools[0].submit, next, blocks, None)) if self._pools else blocks
+        return _ahead(partial(_Begun, self._pools[0], partial(next, blocks, None))) if self._pools else blocks
 
     def _stacks(self, lanes: list[list[Lane]]) -> Iterator[list[Served]]:
         """Batches from `step` on, until no lane has a row: lanes are asked for one step, then for twice as many."""
@@ -340,6 +340,21 @@ class Coming(Protocol[Given]):
 
     def result(self) -> Given:
         """Wait for it."""
+
+
+class _Begun(Generic[Item]):
+    """Work for a pool; whoever needs it before a thread has come to it does it himself.
+
+    So nobody waits for what others will need later: a resume with one short unit would read two units for each row.
+    """
+
+    def __init__(self, pool: ThreadPoolExecutor, work: Callable[[], Item]) -> None:
+        self._work, self._future = work, pool.submit(work)
+
+    def result(self) -> Item:
+        """What the work gave, or its error; CancelledError once the pool was shut down."""
+        mine = not self._future.cancelled() and self._future.cancel()
+        return self._work() if mine else self._future.result()
 
 
 def _ahead(ask: Callable[[], Coming[Item | None]], count: int = 1) -> Iterator[Item]:
