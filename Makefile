@@ -66,6 +66,7 @@ scale: $(VENV)/.tested
 	$(BIN)/python benchmarks/stream_scale.py
 	$(BIN)/python benchmarks/spark_stream_scale.py
 	$(BIN)/python benchmarks/report_scale.py
+	$(BIN)/python benchmarks/ledger.py
 
 $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)

@@ -218,9 +218,9 @@ def run(name: str, text: Path, out: Path) -> dict[str, Any]:
     """A contender's figures; a session's start is told apart from what comes after it."""
     began = time.perf_counter()
     found = CONTENDERS[name](text, out)
-    seconds = time.perf_counter() - began - found.get("session", 0.0)
+    seconds, cpu = time.perf_counter() - began - found.get("session", 0.0), cpu_split()
     size = found.pop("bytes", None) or text_bytes(text)
-    return {**found, "seconds": seconds, "mb_per_second": size / 1e6 / seconds, "cpu": cpu_split()}
+    return {**found, "seconds": seconds, "mb_per_second": size / 1e6 / seconds, "cpu": cpu}
 
 
 def in_process(name: str, text: Path) -> dict[str, Any]:
