@@ -56,3 +56,8 @@ def test_long_names_are_cut_on_the_axis() -> None:
 
 def test_numbers_of_axes_are_short() -> None:
     assert [short(number) for number in (0, 12, 1200, 3_400_000, 5e9)] == ["0", "12", "1.2 k", "3.4 M", "5 G"]
+
+
+def test_a_pie_of_one_slice_is_coloured_and_named_like_any_other() -> None:
+    drawn = pie("x", POINTS[:1])
+    assert drawn.startswith("<svg") and 'class="chart many pie"' in drawn and 'class="key color-0"></i>web' in drawn

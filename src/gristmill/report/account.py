@@ -11,7 +11,7 @@ from gristmill.figures.picture import StorePicture
 from gristmill.report.charts import Point, columns
 from gristmill.report.differences import side_by_side
 from gristmill.report.markup import Html, joined, tag
-from gristmill.report.page import Number, Section, details, facts, figure, grid, paragraph, snippet, table
+from gristmill.report.page import Number, Section, details, facts, figure, paragraph, snippet, table
 
 _GROUPS = 60  # reasons that are shown with examples
 _TEXT_CHARS = 200_000  # of a text that is searched for what broke the rule
@@ -31,7 +31,7 @@ def duplicates_section(clusters: ClusterFigures | None) -> Section | None:
     largest = table(("rule", "the one that stayed", "went for it", "least similarity"), rows, "The largest clusters")
     known = facts({"documents that went": clusters.documents, "clusters": sum(count for _, count in clusters.sizes)})
     pairs = joined(_pair(pair) for pair in clusters.pairs)
-    return "duplicates", "Duplicates", joined([known, grid(chart, largest), pairs])
+    return "duplicates", "Duplicates", joined([known, chart, largest, pairs])
 
 
 def _pair(pair: Pair) -> Html:

@@ -66,7 +66,7 @@ def pie(title: str, points: Sequence[Point]) -> Html:
     chart = _chart("Pie", 240, short)
     for point in points:
         chart.add("", [{"value": point.value, "label": point.hover}])
-    return _drawn(chart, title, [point.label for point in points])
+    return _drawn(chart, title, [point.label for point in points], "pie")
 
 
 def lines(
@@ -109,13 +109,13 @@ def _label(text: str) -> str:
 
 
 def _drawn(chart: Graph, title: str, names: Sequence[str] = (), kind: str = "") -> Html:
-    """The chart, over a legend of the page's own where it has several series."""
-    made = _cleaned(chart.render_tree())
-    made.set("class", f"chart {'many' if len(names) > 1 else ''} {kind}".strip())
+    """The chart, over a legend of the page's own where it has several series; a pie always has one."""
+    made, told = _cleaned(chart.render_tree()), len(names) > 1 or kind == "pie"
+    made.set("class", f"chart {'many' if told else ''} {kind}".strip())
     made.set("role", "img")
     made.set("aria-label", visible(title))
     keys = [tag("li", tag("i", class_=f"key color-{number}"), name) for number, name in enumerate(names)]
-    legend = tag("ul", *keys, class_="legend") if len(names) > 1 else ""
+    legend = tag("ul", *keys, class_="legend") if told else ""
     return joined([Html(Xml.tostring(made, encoding="unicode", method="html")), legend])
 
 

@@ -76,15 +76,28 @@ def paragraph(*content: object, class_: str | None = None) -> Html:
     return tag("p", *content, class_=class_)
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]], caption: object = "") -> Html:
-    """A table that scrolls inside of itself on a narrow screen; numbers and their headings stand to the right."""
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], caption: object = "", *, under: bool = False
+) -> Html:
+    """A table that scrolls inside of itself on a narrow screen; numbers and their headings stand to the right.
+
+    under: the last column stands below its row there.
+    """
     rows = list(rows)
     first = rows[0] if rows else [""] * len(columns)
-    names = (tag("th", name, scope="col", class_=_kind(value)) for name, value in zip(columns, first, strict=True))
-    body = joined(tag("tr", *map(cell, row)) for row in rows)
+    names = [tag("th", name, scope="col", class_=_kind(value)) for name, value in zip(columns, first, strict=True)]
+    if under:
+        names[-1] = tag("th", columns[-1], scope="col", class_="wide")
+    body = joined(_row_and_under(row) if under else tag("tr", *map(cell, row)) for row in rows)
     heading = tag("thead", tag("tr", *names))
     whole = tag("table", tag("caption", caption) if caption else "", heading, tag("tbody", body))
     return tag("div", whole, class_="table", tabindex="0")
+
+
+def _row_and_under(row: Sequence[object]) -> Html:
+    *cells, last = row
+    whole = tag("tr", *map(cell, cells), tag("td", last, class_="wide"))
+    return joined([whole, tag("tr", tag("td", last, colspan=str(len(cells))), class_="under")]) if last else whole
 
 
 def cell(value: object) -> Html:

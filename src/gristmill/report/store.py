@@ -107,7 +107,7 @@ def _hover(picture: StorePicture, step: FunnelStep, key: str, unit: str, first: 
 
 def _funnel_table(steps: Sequence[FunnelStep]) -> Html:
     rows = [_funnel_row(step) for step in steps]
-    return table(("step", "documents", "kept", "text", "tokens", "why documents went"), rows)
+    return table(("step", "documents", "kept", "text", "tokens", "why documents went"), rows, under=True)
 
 
 def _funnel_row(step: FunnelStep) -> list[object]:
