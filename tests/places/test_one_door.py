@@ -18,7 +18,6 @@ SHOWS = ("demo.py", "testing.py")
 
 # Where a file is none of a user's or a store's.
 EXCEPTIONS = {
-    "cli.py": {"open"},  # the null device
     "cli_report.py": {"open"},  # a browser
     "mixing.py": {"mkdir", "open", "exists"},  # documents in memory, in such a folder; a hint for who lists paths
     "tokenize/tokenizer.py": {"open"},  # what the kernel says of this process
