@@ -70,6 +70,8 @@ class Partner(Generic[T]):
     """One process, which answers by what `begin(*handed)` gives there. For one thread at a time, but for `close`."""
 
     def __init__(self, begin: Callable[..., Callable[..., T]], *handed: object, slots: int, slot_bytes: int) -> None:
+        # Not among the arguments: Python would wait for ever to hand 64 KiB or more to a process that ends at once.
+        first = pickle.dumps((begin, handed))
         self._slots = _Slots(slots, slot_bytes)
         self._later: deque[tuple[Asked[T], tuple[object, ...]]] = deque()
         self._waiting: deque[tuple[Asked[Any], int]] = deque()
@@ -81,11 +83,10 @@ class Partner(Generic[T]):
             answering = (os.getpid(), other, self._slots.file, slot_bytes)
             self.process = multiprocessing.get_context("spawn").Process(target=_answer, args=answering)
             self.process.start()
-        # Not among the arguments: Python would wait for ever to hand 64 KiB or more to a process that ends at once.
-        with suppress(OSError):  # which whoever receives meets too
-            self._pipe.send_bytes(pickle.dumps((begin, handed)))
         # Python waits for its processes when it ends, and they for a question: this comes first.
         self.close: Callable[[], None] = util.Finalize(self, _hang_up, (ours,), exitpriority=100)
+        with suppress(OSError):  # which whoever receives meets too
+            self._pipe.send_bytes(first)
 
     def ask(self, *question: object) -> Asked[T]:
         """The process will come to it, after all that was asked before."""
