@@ -49,6 +49,7 @@ bench: $(VENV)/.tested
 	$(BIN)/python benchmarks/spark.py
 	$(BIN)/python benchmarks/remote.py
 	$(BIN)/python benchmarks/simulate.py
+	$(BIN)/python benchmarks/pack_ranges.py
 	$(BIN)/python benchmarks/search.py
 	PYTHON=$(PYTHON) bash benchmarks/setup_datatrove.sh
 	$(BIN)/python benchmarks/curate.py

@@ -212,6 +212,9 @@ def _index(commands: Commands) -> None:
     )  # fmt: skip
     add(parser, "paths", "PATH", "A split of a store, or token files.", nargs="+")
     add_number(parser, "--seq-len", Positive, "Build the pack index for windows of this length.")
+    add_number(parser, "--range-documents", Positive,
+               "How many documents that follow each other are packed together (65,536). Take about 256 for a store in "
+               "a bucket and a plan with locality: they lie near each other then.")  # fmt: skip
     foreign_options(parser)
     add(parser, "--index-dir", "DIR", "Where pack indexes lie, if not beside the tokens.")
     add_flag(parser, "--force", "Build again what is there.")

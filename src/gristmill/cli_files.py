@@ -22,7 +22,8 @@ def run_index(chosen: argparse.Namespace) -> None:
     store = open_store(paths, chosen.dtype, chosen.eos, chosen.index_dir)
     with progress_bar(chosen) as bar:
         if chosen.seq_len is not None:
-            made = [index(store, chosen.seq_len, force=chosen.force, progress=bar)]
+            options = {"range_documents": chosen.range_documents, "force": chosen.force}
+            made = [index(store, chosen.seq_len, **options, progress=bar)]
         elif chosen.eos is not None:
             made = index_documents(store, force=chosen.force, progress=bar)
         else:

@@ -63,6 +63,23 @@ def test_an_extent_is_what_the_order_reads_together(store: gm.Store, options: An
     assert extent_tokens(plan_of(store, **options), [2]) == (tokens,)
 
 
+@pytest.mark.parametrize(
+    ("together", "options", "tokens"),
+    [
+        (8, {"locality": {"block": 256, "window": 4}}, 32_768),
+        (8, {"locality": {"block": 128, "window": 4}}, 2048),  # a range has more bins than two blocks
+        (8, {"shuffle": False}, 32_768),
+        (8, {}, 2048),
+        (120, {"locality": {"block": 256, "window": 4}}, 2048),
+    ],
+)
+def test_packed_documents_are_read_together_where_ranges_are_as_small_as_blocks(
+    store: gm.Store, together: int, options: Any, tokens: int
+) -> None:
+    gm.index(store, 64, range_documents=together)
+    assert extent_tokens(plan_of(store, cut="pack", **options), [2]) == (tokens,)
+
+
 def test_a_block_beyond_two_mebibytes_is_read_in_equal_parts(store: gm.Store) -> None:
     plan = plan_of(store, locality={"block": 5000, "window": 1})
     assert extent_tokens(plan, [8]) == (160_000,)

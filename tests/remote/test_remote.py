@@ -50,6 +50,23 @@ def test_batches_from_a_bucket_equal_those_from_disk(stored: tuple[Path, str], p
         assert all(np.array_equal(expected[key], found[key]) for key in expected)
 
 
+def test_documents_that_were_packed_near_each_other_are_fetched_about_once_an_epoch(
+    tmp_path: Path, make_store: Any, upload: Upload, proxy: Any
+) -> None:
+    rng = np.random.default_rng(2)
+    documents = [[int(i) % 1000] * int(length) for i, length in enumerate(rng.integers(20, 900, 4000))]
+    here = make_store(tmp_path / "near", documents, tokens_per_shard=10**7)
+    gm.index(gm.open(here), 512, range_documents=128)
+    there = upload(here, "near-packed")
+    near = {"cut": "pack", "locality": {"block": 256, "window": 2}}
+    loaders = [gm.Loader(gm.Plan(gm.open(path), seq_len=512, batch_size=8, options=near)) for path in (here, there)]
+    served = 0
+    for expected, found in zip(*loaders, strict=True):
+        assert np.array_equal(expected["input_ids"], found["input_ids"])
+        served += 2 * found["input_ids"].size
+    assert loaders[1].stats()["fetched_bytes"] < 1.5 * served
+
+
 def test_a_store_in_a_bucket_is_verified_and_asked(stored: tuple[Path, str], proxy: Any) -> None:
     here, there = (gm.open(path) for path in stored)
     assert gm.verify(stored[1]).whole

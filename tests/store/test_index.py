@@ -77,12 +77,41 @@ def test_bins_of_a_document_are_those_that_hold_it(store):
     assert {d: sorted(index.bins_of(np.array([d]))[1].tolist()) for d in range(store.num_documents)} == expected
 
 
-def test_many_ranges_pack_like_one_after_another(tmp_path, monkeypatch):
-    monkeypatch.setattr("gristmill.order.pack.RANGE_DOCUMENTS", 37)
+def test_many_ranges_pack_like_one_after_another(tmp_path):
     store = tiny_store(tmp_path, random_documents(500, seed=4), shards=2)
-    gm.index(store, seq_len=16)
-    counts, _ = covered(store, store.pack_index(16), store.pack_index(16).bins_in(2))
+    gm.index(store, seq_len=16, range_documents=37)
+    index = store.pack_index(16)
+    counts, _ = covered(store, index, index.bins_in(2))
     assert (counts == 1).all()
+    assert index.range_documents == 37 and index.bins_a_range == index.bins_in(2) / (2 * 7)
+
+
+def test_documents_of_a_bin_lie_as_near_as_their_range(store):
+    gm.index(store, seq_len=64, range_documents=16)
+    index = store.pack_index(64)
+    for b in range(index.bins_in(3)):
+        documents = [document for document, _, _ in Pack(store).spans(b, 64)]
+        assert max(documents) - min(documents) < 16
+
+
+def test_an_index_of_larger_ranges_is_not_taken_for_the_one_that_is_wanted(store):
+    gm.index(store, seq_len=16)
+    with pytest.raises(gm.ConfigError, match=r"packs \d+ documents together.*force=True"):
+        gm.index(store, seq_len=16, range_documents=8)
+    gm.index(store, seq_len=16, range_documents=1000)  # no range has that many
+    gm.index(store, seq_len=16, range_documents=8, force=True)
+    assert gm.open([store.files.path(i) for i in range(3)], dtype="uint16", eos=256).pack_index(16).range_documents == 8
+    with pytest.raises(gm.ConfigError, match="range_documents must be a whole number above 0"):
+        gm.index(store, seq_len=16, range_documents=0)
+
+
+def test_plans_over_other_ranges_are_other_plans(store):
+    prints = set()
+    for together in (8, 100):
+        gm.index(store, seq_len=16, range_documents=together, force=True)
+        fresh = gm.open([store.files.path(i) for i in range(3)], dtype="uint16", eos=256)
+        prints.add(gm.Plan(fresh, seq_len=16, batch_size=4, options={"cut": "pack"}).fingerprint)
+    assert len(prints) == 2
 
 
 def test_the_index_takes_at_most_16_bytes_a_document(tmp_path):

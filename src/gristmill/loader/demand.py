@@ -25,8 +25,8 @@ from gristmill.store.reader import Store
 from gristmill.store.seekable import seek_table_size
 from gristmill.store.table import table_of
 
-# Documents that follow each other in a file are served near each other: these share a request.
-_PADDED_BYTES = 64 << 10
+# What is read at once where documents that follow each other in a file are served near each other.
+_DOCUMENTS_BYTES = 64 << 10
 
 
 def stores_of(plan: Plan) -> list[Store]:
@@ -53,8 +53,21 @@ def _tokens(plan: Plan, k: int, itemsize: int, kept: bool) -> int:
         return shortest * max(MOST_BYTES // (shortest * itemsize), 1) if kept or not plan.options.shuffle else shortest
     if kept:
         return MOST_BYTES // itemsize
-    ordered = plan.options.cut == "pad" and (near is not None or not plan.options.shuffle)
-    return (_PADDED_BYTES if ordered else BLOCK) // itemsize
+    return (_DOCUMENTS_BYTES if _documents_are_near(plan, k, itemsize) else BLOCK) // itemsize
+
+
+def _documents_are_near(plan: Plan, k: int, itemsize: int) -> bool:
+    """Whether documents that lie together are read together: then they share a request.
+
+    The bins of a range of `pack` are filled from all over it, so a block of them should be about as large as a range.
+    """
+    first, near = plan.segments[0], plan.segments[0].lanes[k].order.locality
+    if plan.options.shuffle and near is None:
+        return False
+    if plan.options.cut != "pack":
+        return plan.options.cut == "pad"
+    block = near.block if near is not None else MOST_BYTES // (first.seq_len * itemsize)
+    return as_store("A source", plan.sources[k].store).pack_index(first.seq_len).bins_a_range <= 2 * block
 
 
 def _divided(tokens: int, itemsize: int) -> int:

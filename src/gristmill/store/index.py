@@ -145,6 +145,16 @@ class PackIndex(PackFile):
         super().__init__(path)
         self._store = store
 
+    @property
+    def range_documents(self) -> int:
+        """How many documents were packed together at most."""
+        return int(np.diff(self._range_docs).max(initial=0))
+
+    @property
+    def bins_a_range(self) -> float:
+        """How many bins a range has on average."""
+        return float(self._range_bins[-1]) / max(self.header["ranges"], 1)
+
     def bins_in(self, shards: int) -> int:
         """Bins that the first `shards` shards fill; an error where the store grew past the index."""
         if shards > self.header["shards"]:
