@@ -5,14 +5,20 @@ BIN := $(VENV)/bin
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test soak lint docs reference bench scale measure clean
+.PHONY: demo test check soak lint docs reference bench scale measure clean
+# Tests start hundreds of processes: what these import is parsed once, also where the shell says otherwise.
+unexport PYTHONDONTWRITEBYTECODE
 
 demo: $(VENV)/.installed
 	$(BIN)/gristmill demo
 
+# Both at once: mypy alone would leave all cores but one idle for a minute.
+test: $(VENV)/.tested
+	$(MAKE) --no-print-directory --jobs 2 lint check
+
 # Among the tests, tests/bare builds the wheel, installs it without extras into .venv-bare, and runs the demo and every
 # command of the README and the docs there.
-test: lint
+check: $(VENV)/.tested
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 # Hours of what `make test` does in minutes: fuzzed parsers, flipped bytes, kills and failed system calls.

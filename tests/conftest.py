@@ -21,7 +21,7 @@ from gristmill.store.writer import shard_cuts, shard_name, write_shard
 sys.path.append(str(Path(__file__).parent))
 from near_texts import edit, engine, jaccard, make_batch, shingles, texts_of
 from s3_fixtures import _proxy, proxy, server, upload
-from spark_cluster import spark, spark_cluster
+from spark_cluster import needs_cluster, spark, spark_cluster
 
 __all__ = [  # fixtures
     "_proxy", "edit", "engine", "jaccard", "make_batch", "proxy", "server", "shingles", "spark", "spark_cluster",
@@ -101,6 +101,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """The long runs of `make soak`, and where they leave their figures."""
     parser.addoption("--soak", action="store_true", help="try many more cases: hours instead of minutes")
     parser.addoption("--record", type=Path, help="a folder for the figures of docs/reliability.md")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of the cluster first: the worker of pytest's that gets the first part of all has them, and starts one."""
+    items.sort(key=needs_cluster, reverse=True)
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,8 @@ import pytest
 
 _START_SECONDS = 300
 _WORKERS = 2
+# Of every Java that tests start here, in processes of their own too.
+os.environ["SPARK_CONF_DIR"] = str(Path(__file__).with_name("spark_conf"))
 
 
 class SparkCluster:
@@ -90,3 +92,8 @@ def spark(spark_cluster: SparkCluster) -> Iterator[Any]:
     session.sparkContext.setLogLevel("FATAL")
     yield session
     session.stop()
+
+
+def needs_cluster(item: pytest.Item) -> bool:
+    """Whether a test asks for the cluster, by name or as one engine of several."""
+    return "spark_cluster" in getattr(item, "fixturenames", ()) or "[spark]" in item.nodeid

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.metadata
 import inspect
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -91,23 +93,26 @@ def test_each_room_opens_with_what_it_is_for() -> None:
 # The documents' code
 
 
-# docs/start.md is followed from its first command to its last by tests/docs/test_start.py.
-DOCUMENTS = [ROOT / "README.md", *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page.name != "start.md")]
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as a reader has it: `data/corpus` and `data/zen`, by the byte tokenizer. To be copied."""
+    folder = tmp_path_factory.mktemp("reader")
+    (folder / "raw").mkdir()
+    for i in range(200):
+        (folder / "raw" / f"{i:03d}.txt").write_text(
+            f"Document {i}. " + "The mill grinds what it is given. " * (i % 40)
+        )
+    store = StoreOptions(tokens_per_shard=50_000, val_fraction=0.1)
+    with contextlib.chdir(folder):
+        for out in ("data/corpus", "data/zen"):
+            gm.prepare(Recipe(out, [SourceOptions("raw", ["raw"])], tokenizer="byte", store=store))
+    return folder
 
 
 @pytest.fixture
-def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working directory as a reader of the documents has it: `data/corpus` and `data/zen`, by the byte tokenizer."""
-    (tmp_path / "raw").mkdir()
-    for i in range(200):
-        (tmp_path / "raw" / f"{i:03d}.txt").write_text(
-            f"Document {i}. " + "The mill grinds what it is given. " * (i % 40)
-        )
-    monkeypatch.chdir(tmp_path)
-    store = StoreOptions(tokens_per_shard=50_000, val_fraction=0.1)
-    for out in ("data/corpus", "data/zen"):
-        gm.prepare(Recipe(out, [SourceOptions("raw", ["raw"])], tokenizer="byte", store=store))
-    return tmp_path
+def workshop(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A working directory of one's own, as a reader has it."""
+    monkeypatch.chdir(shutil.copytree(prepared, tmp_path / "reader"))
 
 
 def blocks(document: Path) -> list[tuple[int, str]]:
@@ -117,8 +122,13 @@ def blocks(document: Path) -> list[tuple[int, str]]:
     return [(text[: match.start(1)].count("\n"), match[1]) for match in found]
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_the_code_of_a_document_runs(document: Path, workshop: Path) -> None:
+# docs/start.md is followed from its first command to its last by tests/docs/test_start.py.
+PAGES = [ROOT / "README.md", *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page.name != "start.md")]
+
+
+@pytest.mark.usefixtures("workshop")
+@pytest.mark.parametrize("document", filter(blocks, PAGES), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_the_code_of_a_document_runs(document: Path) -> None:
     names: dict[str, object] = {"__name__": "document"}
     for line, code in blocks(document):
         exec(compile("\n" * line + code, str(document), "exec"), names)

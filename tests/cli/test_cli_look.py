@@ -53,35 +53,35 @@ def test_a_terminal_that_knows_ascii_only_is_no_error(gristmill: Command, store:
     assert r":smile: \xe9" in ran.out
 
 
-def test_a_long_document_says_how_much_is_shown(gristmill: Command, tmp_path: Path) -> None:
+def test_a_long_document_says_how_much_is_shown(call: Command, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("x" * 3000)
-    gristmill("prepare", tmp_path / "a.txt", "--out", tmp_path / "out", "--tokenizer", "byte", "--val-fraction", 0)
-    ran = gristmill("inspect", tmp_path / "out", "--doc", "text/a.txt")
+    call("prepare", tmp_path / "a.txt", "--out", tmp_path / "out", "--tokenizer", "byte", "--val-fraction", 0)
+    ran = call("inspect", tmp_path / "out", "--doc", "text/a.txt")
     assert "x" * 1000 + "\n" in ran.out and "the first 1,000 of 3,000 characters" in ran.out
 
 
-def test_a_plan_shows_its_forecast(gristmill: Command, plan_file: Path) -> None:
+def test_a_plan_shows_its_forecast(gristmill: Command, call: Command, plan_file: Path) -> None:
     plan = gm.load_plan(plan_file)
     assert plan.fingerprint in gristmill("inspect", plan_file).out
-    values = gristmill("inspect", plan_file, "--json").json
+    values = call("inspect", plan_file, "--json").json
     assert (values["fingerprint"], values["steps"]) == (plan.fingerprint, 10)
     assert values["forecast"]["sources"][0]["samples"] == 40
 
 
-def test_a_step_and_a_document_of_a_plan_agree(gristmill: Command, plan_file: Path) -> None:
+def test_a_step_and_a_document_of_a_plan_agree(gristmill: Command, call: Command, plan_file: Path) -> None:
     plan = gm.load_plan(plan_file)
     rows = gristmill("inspect", plan_file, "--step", 3, "--json").json
     assert rows == [vars(row) for row in plan.trace(3)]
-    seen = gristmill("inspect", plan_file, "--doc", rows[0]["doc_id"], "--json").json
+    seen = call("inspect", plan_file, "--doc", rows[0]["doc_id"], "--json").json
     assert (3, rows[0]["row"]) in {(row["step"], row["row"]) for row in seen}
-    assert "step 3" in gristmill("inspect", plan_file, "--step", 3).out
+    assert "step 3" in call("inspect", plan_file, "--step", 3).out
 
 
 def test_a_checkpoint_is_shown_and_checked_against_its_plan(
-    gristmill: Command, plan_file: Path, checkpoint: Path
+    gristmill: Command, call: Command, plan_file: Path, checkpoint: Path
 ) -> None:
     assert "step" in gristmill("inspect", checkpoint).out
-    assert gristmill("inspect", checkpoint, "--plan", plan_file, "--json").json["step"] == 5
+    assert call("inspect", checkpoint, "--plan", plan_file, "--json").json["step"] == 5
 
 
 @pytest.mark.parametrize(

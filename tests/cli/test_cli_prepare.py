@@ -55,11 +55,11 @@ def test_inputs_name_their_sources(gristmill: Command, raw: Path, tmp_path: Path
 
 
 def test_a_pattern_and_the_files_that_a_shell_makes_of_it_are_the_same_store(
-    gristmill: Command, raw: Path, tmp_path: Path
+    call: Command, raw: Path, tmp_path: Path
 ) -> None:
     options = ("--tokenizer", "byte", "--val-fraction", 0)
-    gristmill("prepare", raw / "*.txt", "--out", tmp_path / "one", *options)
-    gristmill("prepare", raw / "a.txt", raw / "b.txt", "--out", tmp_path / "two", *options)
+    call("prepare", raw / "*.txt", "--out", tmp_path / "one", *options)
+    call("prepare", raw / "a.txt", raw / "b.txt", "--out", tmp_path / "two", *options)
     assert (tmp_path / "one" / "manifest.json").read_bytes() == (tmp_path / "two" / "manifest.json").read_bytes()
     assert sources(tmp_path / "one") == [("text", "text/a.txt"), ("text", "text/b.txt")]
 
@@ -75,13 +75,15 @@ def test_options_reach_the_store(gristmill: Command, tmp_path: Path) -> None:
     assert {"stage": "unreadable", "source": "text", "documents": 1} in ran.json["funnel"]
 
 
-def test_a_recipe_says_everything_but_may_be_sent_elsewhere(gristmill: Command, raw: Path, tmp_path: Path) -> None:
+def test_a_recipe_says_everything_but_may_be_sent_elsewhere(
+    gristmill: Command, call: Command, raw: Path, tmp_path: Path
+) -> None:
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(f"out: {tmp_path}/first\nsources: [{{name: web, paths: {raw}}}]\ntokenizer: byte\n")
     gristmill("prepare", "--recipe", recipe)
-    gristmill("prepare", "--recipe", recipe, "--out", tmp_path / "second")
+    call("prepare", "--recipe", recipe, "--out", tmp_path / "second")
     assert sources(tmp_path / "first") == sources(tmp_path / "second") != []
-    ran = gristmill("prepare", "--recipe", recipe, "--val-fraction", "0.1", code=2)
+    ran = call("prepare", "--recipe", recipe, "--val-fraction", "0.1", code=2)
     assert "put --val-fraction into" in ran.said
 
 
@@ -120,9 +122,9 @@ def test_a_mistake_is_one_sentence_and_exit_2(
     assert message in ran.said and not ran.out and not (tmp_path / "o" / "manifest.json").exists()
 
 
-def test_a_finished_store_is_refused(gristmill: Command, raw: Path, copied: Path) -> None:
+def test_a_finished_store_is_refused(gristmill: Command, call: Command, raw: Path, copied: Path) -> None:
     assert "--overwrite" in gristmill("prepare", raw, "--out", copied, "--tokenizer", "byte", code=2).said
-    gristmill("prepare", raw, "--out", copied, "--tokenizer", "byte", "--overwrite")
+    call("prepare", raw, "--out", copied, "--tokenizer", "byte", "--overwrite")
     assert gm.open(copied).num_documents == 2
 
 
@@ -315,12 +317,12 @@ def test_an_own_tokenizer_is_trained_and_used(call: Command, tmp_path: Path) -> 
     assert store.num_tokens < len(store.document(0).text) / 2
 
 
-def test_the_spellings_of_older_scripts_make_the_same_store(gristmill: Command, raw: Path, tmp_path: Path) -> None:
+def test_the_spellings_of_older_scripts_make_the_same_store(call: Command, raw: Path, tmp_path: Path) -> None:
     files = (raw / "a.txt", raw / "b.txt")
     old = "--tokenization byte --tokens_per_shard 100 --no_normalize --no_dedup --val_fraction 0"
     new = "--tokenizer byte --tokens-per-shard 100 --no-normalize --no-dedup --val-fraction 0"
-    gristmill("prepare", "--input_files", *files, "--out_dir", tmp_path / "old", *old.split())
-    gristmill("prepare", *files, "--out", tmp_path / "new", *new.split())
+    call("prepare", "--input_files", *files, "--out_dir", tmp_path / "old", *old.split())
+    call("prepare", *files, "--out", tmp_path / "new", *new.split())
     assert (tmp_path / "old" / "manifest.json").read_bytes() == (tmp_path / "new" / "manifest.json").read_bytes()
 
 

@@ -86,19 +86,19 @@ def test_verify_finds_a_flipped_bit_in_every_file_that_is_there_once(call: Comma
     assert f"{name} is damaged" in ran.said and "faults: 1" in ran.out
 
 
-def test_verify_says_which_sum_covers_what(gristmill: Command, store: Path) -> None:
+def test_verify_says_which_sum_covers_what(gristmill: Command, call: Command, store: Path) -> None:
     said = gristmill("verify", store).out
     assert "every byte is covered by" in said and "xxh3-64 of each MiB in .sum" in said
-    covered = gristmill("verify", store, "--json").json["covered"]
+    covered = call("verify", store, "--json").json["covered"]
     assert {"manifest.json", *ONCE, ".bin", ".idx", ".sum", ".ids", ".blocks", ".docs.parquet"} <= set(covered)
 
 
-def test_verify_of_a_whole_store_or_split_says_so(gristmill: Command, store: Path) -> None:
-    assert "200 documents" in gristmill("verify", store).out and ": whole" in gristmill("verify", store).out
-    assert gristmill("verify", store / "val", "--json").json["faults"] == []
+def test_verify_of_a_whole_store_or_split_says_so(call: Command, store: Path) -> None:
+    assert "200 documents" in call("verify", store).out and ": whole" in call("verify", store).out
+    assert call("verify", store / "val", "--json").json["faults"] == []
 
 
-def test_verify_of_nothing_is_the_users_error(gristmill: Command, tmp_path: Path) -> None:
+def test_verify_of_nothing_is_the_users_error(gristmill: Command, call: Command, tmp_path: Path) -> None:
     assert "does not exist" in gristmill("verify", tmp_path / "none", code=2).said
 
 

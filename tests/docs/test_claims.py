@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -21,6 +22,7 @@ def rows(text: str) -> list[list[str]]:
     return [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
 
 
+@functools.cache
 def sentences() -> set[str]:
     """Every text of the source, with three dots for what is filled in."""
     found = set[str]()
@@ -33,7 +35,6 @@ def sentences() -> set[str]:
     return found
 
 
-SENTENCES = sentences()
 # Of a table of errors, the first cell is the sentence; the other tables have other heads.
 QUOTED = [row[0].strip("`") for section in re.split(r"^## ", TROUBLE, flags=re.MULTILINE)
           if "| it says |" in section for row in rows(section) if row[0].startswith("`")]  # fmt: skip
@@ -42,7 +43,7 @@ QUOTED = [row[0].strip("`") for section in re.split(r"^## ", TROUBLE, flags=re.M
 @pytest.mark.parametrize("quoted", QUOTED)
 def test_an_error_sentence_is_one_of_the_source(quoted: str) -> None:
     wanted = quoted.rstrip("…").strip()
-    assert any(wanted in sentence for sentence in SENTENCES)
+    assert any(wanted in sentence for sentence in sentences())
 
 
 def test_the_page_of_errors_has_every_class_with_its_exit_code() -> None:
