@@ -265,7 +265,55 @@ def tamper(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(GigatokenEncoder, "encode", encode)
 
 
+@pytest.fixture
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine on which nothing is kept yet."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+
+
+@pytest.mark.usefixtures("fresh")
+class TestKept:
+    def test_a_tokenizer_is_checked_once_a_machine(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        first = load_tokenizer("gpt2")
+        monkeypatch.setattr(Tokenizer, "check", lambda self: pytest.fail("checked again"))
+        second = load_tokenizer("gpt2")
+        assert rows(second, ["Hello world"]) == [[15496, 995]] and second.to_json() == first.to_json()
+        facts = ("fingerprint", "vocab_size", "eos", "backend", "versions", "note")
+        assert [getattr(first, name) for name in facts] == [getattr(second, name) for name in facts]
+
+    def test_an_encoder_that_differs_from_the_one_that_was_checked_is_refused(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        load_tokenizer("gpt2")
+        tamper(monkeypatch)
+        with pytest.raises(ConfigError, match="gives other ids"):
+            load_tokenizer("gpt2").encode_batch(["Hello world"])
+
+    def test_with_another_version_of_a_library_it_is_checked_anew(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        load_tokenizer("gpt2")
+        monkeypatch.setattr(memory, "installed_versions", lambda: {"gigatoken": "99", "tiktoken": "1"})
+        tamper(monkeypatch)
+        with pytest.raises(ConfigError, match="token 1 of 'Hello world' is 7 against 995"):
+            load_tokenizer("gpt2")
+
+    def test_another_content_under_the_same_name_is_checked_anew(self, tmp_path: Path, gpt2: Tokenizer) -> None:
+        path = tmp_path / "own.json"
+        path.write_text(gpt2.to_json(), encoding="utf-8")
+        before = load_tokenizer(str(path))
+        content = json.loads(gpt2.to_json())
+        content["model"]["merges"] = content["model"]["merges"][:-1]
+        path.write_text(json.dumps(content), encoding="utf-8")
+        after = load_tokenizer(str(path))
+        assert after.fingerprint != before.fingerprint == load_tokenizer("gpt2").fingerprint
+
+    def test_a_short_one_is_not_kept(self, tmp_path: Path, known_json: Path) -> None:
+        load_tokenizer(str(known_json))
+        load_tokenizer("byte")
+        assert not list(tmp_path.glob("tokenizer-*"))
+
+
 class TestCheck:
+    @pytest.mark.usefixtures("fresh")
     def test_a_fast_path_that_differs_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
         tamper(monkeypatch)
         with pytest.raises(ConfigError, match="token 1 of 'Hello world' is 7 against 995") as error:

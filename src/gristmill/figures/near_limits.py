@@ -41,12 +41,14 @@ _EXAMPLES = 2
 def near_limits(manifest: Manifest, stores: Sequence[Store], fired: Collection[str]) -> dict[str, list[DroppedRow]]:
     """Up to two documents of the store for each `rule/reason` by which they would go, were its limit
     3 or 15 % tighter. Rules that never `fired` are not asked."""
-    rules = {name: rule for name, rule in _rules(manifest).items() if rule["name"] in RULES and name in fired}
+    known = {name: rule for name, rule in _rules(manifest).items() if rule["name"] in RULES and name in fired}
+    rules = [(name, stricter) for name, rule in known.items() for share in _TIGHTER
+             if (stricter := _stricter(rule, share))]  # fmt: skip
     documents = _sample(stores) if rules else None
     found: dict[str, list[DroppedRow]] = {}
-    for name, rule in rules.items() if documents else ():
-        for share in _TIGHTER:
-            for row in _judged(name, rule, share, documents) if documents else ():
+    if documents:
+        for name, stricter in rules:
+            for row in _judged(name, stricter, documents):
                 own = found.setdefault(f"{row['rule']}/{row['reason']}", [])
                 if len(own) < _EXAMPLES and all(row["id"] != other["id"] for other in own):
                     own.append(row)
@@ -78,10 +80,7 @@ def _tighter(name: str, value: object, share: float) -> object:
     return moved if isinstance(value, float) else round(moved)
 
 
-def _judged(name: str, rule: Mapping[str, object], share: float, documents: Documents) -> Iterator[DroppedRow]:
-    stricter = _stricter(rule, share)
-    if stricter is None:
-        return
+def _judged(name: str, stricter: Rule, documents: Documents) -> Iterator[DroppedRow]:
     verdict = stricter.judge(documents)
     for row in np.flatnonzero(~verdict.kept).tolist():
         found: DroppedRow = {"rule": name, "value": _value(verdict, row)}

