@@ -47,6 +47,7 @@ CODE = """
 import itertools, json, os, signal, sys
 from pathlib import Path
 from pyspark.sql import SparkSession
+from gristmill.adapters.spark import write_store
 from gristmill.engine import spark_tables
 from gristmill.engine.spark import SparkEngine
 from gristmill.run import prepare
@@ -101,12 +102,19 @@ if "lost" in options:
     spark_tables._Writing = Again
 kind = Losing if "lost" in options else Turning
 kept = session.conf.get("spark.sql.autoBroadcastJoinThreshold")
-prepare(recipe, engine=kind(session, small_query=options["small"]), progress=False, options={"work": work})
+chosen = {"work": work} if work else {}
+if "frame" in options:
+    rows = [(f"{i}", f"Some text of row {i}, in words. " * 40) for i in range(300)]
+    df = session.createDataFrame(rows, ["id", "text"])
+    for out in (recipe["out"], options["frame"]):
+        write_store(df, out, tokenizer="byte", text_col="text", id_col="id", progress=False)
+else:
+    prepare(recipe, engine=kind(session, small_query=options["small"]), progress=False, options=chosen)
 assert session.conf.get("spark.sql.autoBroadcastJoinThreshold") == kept
 """
 
 
-def prepared(bucket: str, recipe_file: Path, corpus: Path, cluster: SparkCluster, more: Any, **options: Any) -> str:
+def prepared(bucket: str, recipe_file: Path, cluster: SparkCluster, more: Any, work: str, **options: Any) -> str:
     """The store that a driver in a process of its own makes of the corpus, all of whose files are in the bucket."""
     recipe = {**json.loads(recipe_file.read_text()), "out": f"{bucket}/store", **more}
     for source in recipe["sources"]:
@@ -114,7 +122,7 @@ def prepared(bucket: str, recipe_file: Path, corpus: Path, cluster: SparkCluster
         place_at(f"{bucket}/raw/{path.name}").write(path.read_bytes())
         source["paths"] = [f"{bucket}/raw/{path.name}"]
     environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
-    command = [sys.executable, "-c", CODE, json.dumps(recipe), cluster.address, f"{bucket}/work", json.dumps(options)]
+    command = [sys.executable, "-c", CODE, json.dumps(recipe), cluster.address, work, json.dumps(options)]
     made = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=recipe_file.parent)
     assert made.returncode == 0, made.stderr[-5000:]
     return f"{bucket}/store"
@@ -126,7 +134,7 @@ def test_the_whole_recipe_gives_the_same_bytes_whatever_parts_queries_have(
     with (corpus / "3.jsonl").open() as rows:
         place_at(f"{bucket}/evaluation.txt").write(json.loads(next(rows))["text"])
     more = {"decontaminate": {"paths": [f"{bucket}/evaluation.txt"]}, "mix": MIX, "shuffle": True}
-    store = prepared(bucket, recipe_file, corpus, spark_cluster, more, small=0, edges=2)
+    store = prepared(bucket, recipe_file, spark_cluster, more, f"{bucket}/work", small=0, edges=2)
     assert read(fetched(store, tmp_path / "there")) == read(run("here", **more))
     work = names_in(f"{bucket}/work")
     assert [name for name in work if not is_work(name)] == ["gristmill-unfinished.json"]
@@ -134,11 +142,11 @@ def test_the_whole_recipe_gives_the_same_bytes_whatever_parts_queries_have(
 
 
 def test_lost_workers_and_executors_and_rows_written_twice_change_no_byte_and_leave_nothing(
-    read: Read, whole: Any, recipe_file: Path, corpus: Path, bucket: str, spark_cluster: SparkCluster, tmp_path: Path
+    read: Read, whole: Any, recipe_file: Path, bucket: str, spark_cluster: SparkCluster, tmp_path: Path
 ) -> None:
     lost = tmp_path / "lost"
     lost.mkdir()
-    store = prepared(bucket, recipe_file, corpus, spark_cluster, {}, small=0, lost=str(lost))
+    store = prepared(bucket, recipe_file, spark_cluster, {}, f"{bucket}/work", small=0, lost=str(lost))
     assert read(fetched(store, tmp_path / "there")) == whole
     assert {"CurateJob", "ShardJob", "TokensJob", "id", "exact"} <= {place.name for place in lost.iterdir()}
     work = names_in(f"{bucket}/work")
@@ -147,9 +155,18 @@ def test_lost_workers_and_executors_and_rows_written_twice_change_no_byte_and_le
     assert named and {name.rpartition("/")[2] for name in work if name.count("-") >= 2} <= named
 
 
-def test_small_queries_are_answered_by_the_driver_over_copies_that_go(
-    read: Read, whole: Any, recipe_file: Path, corpus: Path, bucket: str, spark_cluster: SparkCluster, tmp_path: Path
+def test_without_a_work_folder_the_bucket_of_the_store_has_it_and_the_driver_answers_small_queries(
+    read: Read, whole: Any, recipe_file: Path, bucket: str, spark_cluster: SparkCluster, tmp_path: Path
 ) -> None:
-    store = prepared(bucket, recipe_file, corpus, spark_cluster, {}, small=1 << 30)
+    store = prepared(bucket, recipe_file, spark_cluster, {}, "", small=1 << 30)
     assert read(fetched(store, tmp_path / "there")) == whole
+    assert list(place_at(f"{store}/.work").walk(links=False)) == []
     assert [path for path in (tmp_path / "cache").rglob("*") if path.is_file() and path.stat().st_size] == []
+
+
+def test_a_data_frame_becomes_the_same_store_in_a_bucket(
+    read: Read, recipe_file: Path, bucket: str, spark_cluster: SparkCluster, tmp_path: Path
+) -> None:
+    store = prepared(bucket, recipe_file, spark_cluster, {}, "", frame=str(tmp_path / "here"))
+    there, here = read(fetched(store, tmp_path / "there")), read(tmp_path / "here")
+    assert there == here and any(name.endswith(".bin") for name in here)

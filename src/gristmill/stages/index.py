@@ -109,6 +109,6 @@ def save_index(search: NearSearch, dropped: Sequence[Relation], folder: Path) ->
     jobs += [SaveJob(number=number, unit=job.number, texts=job.texts, signatures=job.outputs[0],
                      upstream=done.fingerprint, kept=kept, index=folder, near=near, folder=done_in)
              for number, (job, done) in enumerate(zip(search.jobs, search.done, strict=True), before)]  # fmt: skip
-    folder.mkdir(parents=True, exist_ok=True)
+    place_at(folder).make_folder()
     work.complete(jobs, "saving the index")
     place_at(folder / INDEX).write(json.dumps(describe(near, len(jobs)), indent=1) + "\n")

@@ -21,7 +21,7 @@ from gristmill.core.progress import BYTES, Progress, count
 from gristmill.curate.ledger import READ
 from gristmill.engine.base import Engine
 from gristmill.places.address import Address
-from gristmill.places.door import place_at, remove_all
+from gristmill.places.door import place_at, remove_all, sizes
 from gristmill.places.local import standing_folders
 from gristmill.stages.relation import Footer, Relation, footer
 
@@ -167,7 +167,7 @@ class Workshop:
         marker = self._marker(query)
         done = _read_marker(marker, query.fingerprint)
         found = _answered(marker, done) if done else None
-        return found if found and all(place_at(file).is_file() for file in found.files) else None
+        return found if found and _are_there(found.files) else None
 
     def _marker(self, query: Query) -> Address:
         return self.folder / query.step / f"{query.number:08x}.json"
@@ -177,6 +177,14 @@ class Workshop:
         found = self.answer(query)
         place_at(self._marker(query)).remove()
         remove_all(os.fspath(file) for file in (found.files if found else ()))
+
+
+def _are_there(files: Sequence[Address]) -> bool:
+    """Whether all of these are files; there may be thousands, in one folder."""
+    try:
+        return bool(list(sizes(os.fspath(file) for file in files)))
+    except FileNotFoundError:
+        return False
 
 
 def finished(job: Job) -> Done | None:
