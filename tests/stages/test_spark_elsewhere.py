@@ -51,13 +51,12 @@ from gristmill.adapters.spark import write_store
 from gristmill.engine import spark_tables
 from gristmill.engine.spark import SparkEngine
 from gristmill.run import prepare
-from gristmill.stages import resolve
 
 recipe, master, work, options = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3], json.loads(sys.argv[4])
 
 class Turning(SparkEngine):
-    "Has queries answered by 1 part of Spark, then by 7, then by 200, and so on."
-    turns = itertools.cycle((1, 7, 200))
+    "Has queries answered by 1 part of Spark, then by 7, then by 30, and so on."
+    turns = itertools.cycle((1, 7, 30))
     def query(self, *given):
         self._session.conf.set("spark.sql.shuffle.partitions", next(self.turns))
         return super().query(*given)
@@ -93,11 +92,9 @@ class Again(spark_tables._Writing):
 keys = {f"spark.executorEnv.{name}": value for name, value in os.environ.items() if name.startswith("AWS_")}
 session = SparkSession.builder.master(master).config(map={
     **keys, "spark.cores.max": "2", "spark.executor.cores": "1", "spark.executor.memory": "512m",
-    "spark.task.maxFailures": "20",
+    "spark.sql.shuffle.partitions": "7", "spark.task.maxFailures": "20",
 }).getOrCreate()
 session.sparkContext.setLogLevel("FATAL")
-if "edges" in options:
-    resolve.EDGES_A_TASK = options["edges"]
 if "lost" in options:
     spark_tables._Writing = Again
 kind = Losing if "lost" in options else Turning
@@ -134,7 +131,7 @@ def test_the_whole_recipe_gives_the_same_bytes_whatever_parts_queries_have(
     with (corpus / "3.jsonl").open() as rows:
         place_at(f"{bucket}/evaluation.txt").write(json.loads(next(rows))["text"])
     more = {"decontaminate": {"paths": [f"{bucket}/evaluation.txt"]}, "mix": MIX, "shuffle": True}
-    store = prepared(bucket, recipe_file, spark_cluster, more, f"{bucket}/work", small=0, edges=2)
+    store = prepared(bucket, recipe_file, spark_cluster, more, f"{bucket}/work", small=0)
     assert read(fetched(store, tmp_path / "there")) == read(run("here", **more))
     work = names_in(f"{bucket}/work")
     assert [name for name in work if not is_work(name)] == ["gristmill-unfinished.json"]
