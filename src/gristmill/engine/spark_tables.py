@@ -166,7 +166,7 @@ def nothing_guessed(session: SparkSession) -> Iterator[None]:
     """
     kept = {name: session.conf.get(name, None) for name in (_GUESSED, _MEASURED)}
     try:
-        session.conf.set(_MEASURED, kept[_MEASURED] or session.conf.get(_GUESSED))
+        session.conf.set(_MEASURED, str(kept[_MEASURED] or session.conf.get(_GUESSED)))
         session.conf.set(_GUESSED, "-1")
         yield
     finally:
