@@ -11,6 +11,8 @@ from gristmill.places.address import Address
 
 P = TypeVar("P")
 R = TypeVar("R")
+# How folders of copies are called, in the scratch folder of an engine that needs files of this machine.
+BROUGHT = "brought-"
 
 
 @dataclass(frozen=True)

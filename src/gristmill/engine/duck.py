@@ -11,13 +11,12 @@ from pathlib import Path
 import duckdb
 
 from gristmill.core.errors import EngineError
+from gristmill.engine.base import BROUGHT
 from gristmill.engine.tables import brought
 from gristmill.places.address import Address
 from gristmill.places.door import place_at
 from gristmill.places.local import disk_errors, sync_directory, temporary_path
 
-# What folders in the scratch folder are called that hold copies.
-BROUGHT = "brought-"
 _MIB = 1 << 20
 
 

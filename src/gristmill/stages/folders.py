@@ -15,7 +15,7 @@ from pathlib import Path
 from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import fingerprint
 from gristmill.curate.dedup.index import INDEX, is_part
-from gristmill.engine.duck import BROUGHT
+from gristmill.engine.base import BROUGHT
 from gristmill.places.address import Address
 from gristmill.places.door import address_of, place_at
 from gristmill.places.folders import Claim, OwnFolder, remove
