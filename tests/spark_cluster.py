@@ -38,8 +38,10 @@ class SparkCluster:
         self._until(lambda: self._log.read_text().count("Registering worker") >= _WORKERS, "its workers did not come")
 
     def _started(self, name: str, kind: str, host: str, *arguments: str) -> subprocess.Popen[bytes]:
+        scratch = self._folder / f"{name}-scratch"  # of its own, as on a machine of its own
+        scratch.mkdir()
         environment = {**os.environ, "SPARK_HOME": str(self._home), "SPARK_LOCAL_IP": host,
-                       "SPARK_DAEMON_MEMORY": "256m"}  # fmt: skip
+                       "SPARK_DAEMON_MEMORY": "256m", "TMPDIR": str(scratch)}  # fmt: skip
         command = [self._home / "bin" / "spark-class", f"org.apache.spark.deploy.{kind.lower()}.{kind}", "--host",
                    host, *arguments]  # fmt: skip
         with (self._folder / f"{name}.log").open("wb") as log:

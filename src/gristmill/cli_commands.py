@@ -86,7 +86,7 @@ def _add_run_options(parser: argparse._ArgumentGroup) -> None:
     add(parser, "--remote", "URL", "With --engine spark: a Spark Connect server, sc://HOST:PORT.")
     add_number(parser, "--workers", Positive, "Work in so many processes; as many as cores by default.")
     add(parser, "--memory", "SIZE", "Use so much for the whole run, and spill the rest to disk; 4GB by default.")
-    add(parser, "--work", "DIR", "Keep unfinished work here, and use it again in later runs.")
+    add(parser, "--work", "DIR", "Keep unfinished work here (a folder, or s3://...), and use it again in later runs.")
     add(parser, "--save-index", "DIR", "Keep what later runs need to find near duplicates of this store.")
     add_flag(parser, "--keep-dropped", "Keep the texts of dropped documents, for `gristmill dropped` and the report.")
     add_flag(parser, "--no-report", "Make no report.html; `gristmill report` makes it at any time.")

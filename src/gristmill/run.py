@@ -24,15 +24,15 @@ from gristmill.core.sizes import parse_size
 from gristmill.core.version import version
 from gristmill.curate.chain import Curation
 from gristmill.engine import ENGINES, make_engine
-from gristmill.engine.base import Engine, Means
+from gristmill.engine.base import Engine, Means, is_elsewhere
 from gristmill.places.address import Address
-from gristmill.places.door import address_of, as_path, place_at, sizes
+from gristmill.places.door import address_of, as_path, as_target, place_at, sizes
 from gristmill.places.storage import use
 from gristmill.recipe import Recipe, as_recipe
 from gristmill.sources.base import InputFile, expand
 from gristmill.sources.units import Unit, cut_units
 from gristmill.stages.evaluations import curation_of
-from gristmill.stages.folders import SPILL, RunFolders
+from gristmill.stages.folders import RunFolders
 from gristmill.stages.forecast import RunForecast, forecast, preview
 from gristmill.stages.pipeline import Pipeline
 from gristmill.stages.readiness import check_ready
@@ -59,9 +59,9 @@ class RunOptions:
     (spark://HOST:PORT, yarn, ...; this machine unless given) or at the Spark Connect server `remote` (sc://HOST:PORT).
     `workers` processes (as many as the machine has cores unless given). `memory` for the whole run: queries take half
     of it and then spill to disk, the rest is for workers (0.5 to 1 GB each). `work` a folder that is kept and used
-    again; without it one in the store (for a store in object storage one in the user's cache folder), removed at the
-    end. `keep_dropped` puts the texts of dropped documents into `dropped.parquet`. `save_index` a new folder for what
-    later runs need to find near duplicates of this one's texts.
+    again, on disk or in object storage; without it one in the store (on one machine, for a store in object storage, one
+    in the user's cache folder), removed at the end. `keep_dropped` puts the texts of dropped documents into
+    `dropped.parquet`. `save_index` a new folder for what later runs need to find near duplicates of this one's texts.
     """
 
     workers: int | None = None
@@ -83,9 +83,10 @@ class RunOptions:
                 f"memory must be {_LEAST_MEMORY} at least, not {self.memory!r} (a number alone counts bytes).",
                 arguments="memory",
             )
-        for name in ("work", "save_index"):
-            if getattr(self, name) is not None:
-                as_path(name, getattr(self, name))
+        if self.work is not None:
+            as_target("work", self.work)
+        if self.save_index is not None:
+            as_path("save_index", self.save_index)
         as_flag("keep_dropped", self.keep_dropped)
 
 
@@ -133,7 +134,7 @@ def _as_engine(engine: object) -> Engine | str:
 
 def _prepare(recipe: Recipe, overwrite: bool, progress: Progress, options: RunOptions, given: Engine | str) -> Manifest:
     root = address_of(recipe.out)
-    folders = RunFolders.of(recipe, options.work, options.save_index)
+    folders = RunFolders.of(recipe, options.work, options.save_index, shared=is_elsewhere(given))
     folders.look(overwrite)
     check_ready(recipe, options.save_index)
     progress.start("getting ready", 0)
@@ -141,7 +142,7 @@ def _prepare(recipe: Recipe, overwrite: bool, progress: Progress, options: RunOp
     warm(recipe, progress)
     units = cut_units(files, {source.name: source.layout for source in recipe.sources})
     began = time.time()
-    with _opened(given, options, units, folders.work / SPILL) as engine:
+    with _opened(given, options, units, folders.scratch) as engine:
         tokenizer = _readied(recipe, engine, progress)
         with folders.held(overwrite) as making:
             pipeline = Pipeline(recipe, engine, folders.work, progress, options.save_index)
@@ -150,7 +151,7 @@ def _prepare(recipe: Recipe, overwrite: bool, progress: Progress, options: RunOp
 
 def prepare_rows(
     recipe: Recipe,
-    rows: Callable[[Path], Sequence[InputFile]],
+    rows: Callable[[Address], Sequence[InputFile]],
     engine: Engine,
     overwrite: bool,
     progress: Progress,
@@ -158,7 +159,7 @@ def prepare_rows(
 ) -> Manifest:
     """`prepare` of what lies in no file yet: `rows` writes it into the work folder, which is held by then."""
     began = time.time()
-    folders = RunFolders.of(recipe, options.work, options.save_index)
+    folders = RunFolders.of(recipe, options.work, options.save_index, shared=is_elsewhere(engine))
     folders.look(overwrite)
     check_ready(recipe, options.save_index)
     warm(recipe, progress)

@@ -128,7 +128,7 @@ ADDRESSES = ("prepare {away} --out o", "prepare web={away} --out o", "prepare {t
 
 
 # What these name is of this machine alone, so far.
-WRITTEN = ("prepare {text} --out o --work {away}", "demo --out {away}")
+WRITTEN = ("prepare {text} --out o --save-index {away}", "demo --out {away}")
 
 
 @pytest.mark.parametrize(("arguments", "away"), [*((each, "hf://bucket/x") for each in ADDRESSES),

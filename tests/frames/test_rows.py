@@ -30,7 +30,7 @@ def rows_of(texts: list[str], buckets: list[int] | None = None, by_text: bool = 
 
 def write(folder: Path, rows: pa.Table, size: int = 1000) -> list[Written]:
     folder.mkdir(exist_ok=True)
-    return list(RowFiles(str(folder), ("id", "text"))(iter(batches(rows, size))))
+    return list(RowFiles(folder, ("id", "text"))(iter(batches(rows, size))))
 
 
 def groups(path: Path) -> list[int]:
@@ -99,7 +99,7 @@ def test_types_that_a_session_changes_become_one(tmp_path: Path) -> None:
     for zone, kind in (("UTC", pa.string()), ("Europe/Berlin", pa.large_string())):
         table = rows_of(["a", "b"]).append_column("c2", moments.cast(pa.timestamp("us", zone)))
         table = table.set_column(4, "c1", table.column("c1").cast(kind))
-        files = RowFiles(str(tmp_path), ("id", "text", "when"))
+        files = RowFiles(tmp_path, ("id", "text", "when"))
         (written,) = files(iter(batches(table, 2)))
         found.append((tmp_path / written.name).read_bytes())
     assert found[0] == found[1]
@@ -111,11 +111,11 @@ def test_a_failed_attempt_leaves_no_file(tmp_path: Path) -> None:
         raise RuntimeError("the worker ends")
 
     with pytest.raises(RuntimeError):
-        list(RowFiles(str(tmp_path), ("id", "text"))(broken()))  # type: ignore[arg-type]
+        list(RowFiles(tmp_path, ("id", "text"))(broken()))  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_worker_that_does_not_see_the_folder_says_so_and_makes_none(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="all nodes see"):
-        list(RowFiles(str(tmp_path / "elsewhere"), ("id", "text"))(iter(batches(rows_of(["a"]), 1))))
+        list(RowFiles(tmp_path / "elsewhere", ("id", "text"))(iter(batches(rows_of(["a"]), 1))))
     assert not (tmp_path / "elsewhere").exists()

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gristmill.places import ranges
+from gristmill.places.local import Local
 from gristmill.stages.relation import Relation
 from gristmill.stages.shards import PlanJob, Range, gather, plan_shards, rows_between
 
@@ -54,5 +56,11 @@ def test_tokens_are_gathered_in_the_order_of_the_rows(tmp_path: Path, seed: int)
     if seed % 2:
         rng.shuffle(rows)
     schema = pa.schema([(name, pa.int64()) for name in ("unit", "start", "length")])
-    found = gather(tmp_path, pa.Table.from_pylist(rows, schema), np.dtype(np.uint16)).tolist()
+    table, dtype = pa.Table.from_pylist(rows, schema), np.dtype(np.uint16)
+    found = gather(tmp_path, table, dtype).tolist()
+    with pytest.MonkeyPatch.context() as patch:  # as where files cannot be mapped, by ranges
+        patch.setattr(Local, "maps", False)
+        patch.setattr(ranges, "SPAN_BYTES", 8)
+        patch.setattr(ranges, "GAP_BYTES", 2)
+        assert gather(tmp_path, table, dtype).tolist() == found
     assert found == [1000 * row["unit"] + row["start"] + i for row in rows for i in range(row["length"])]

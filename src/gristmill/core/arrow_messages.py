@@ -37,6 +37,12 @@ def batch_extent(data: memoryview) -> tuple[int | None, int]:
     return _number(data, at, "<q") if at else 0, size
 
 
+def batch_buffers(data: memoryview) -> list[tuple[int, int]]:
+    """Of the header of a record batch: where in the body each of its buffers begins, and how long it is."""
+    at = _field(data, _table(data, _number(data, 0, "<I"), _HEADER), _BATCH_BUFFERS)
+    return _pairs(data, at) if at else []
+
+
 def unpacked_bytes(message: pa.Message) -> int:
     """The bytes that the packed buffers of a batch become, as they claim; 0 where nothing is packed."""
     if message.type not in ("record batch", "dictionary"):
@@ -45,11 +51,15 @@ def unpacked_bytes(message: pa.Message) -> int:
     batch = _batch(data, message.type)
     if not _field(data, batch, _BATCH_COMPRESSION) or not (at := _field(data, batch, _BATCH_BUFFERS)):
         return 0
+    body = memoryview(message.body)
+    return sum(max(_number(body, begin, "<q"), 0) for begin, size in _pairs(data, at) if size >= _SIZE_BYTES)
+
+
+def _pairs(data: memoryview, at: int) -> list[tuple[int, int]]:
+    """The vector of pairs of numbers that a field leads to."""
     vector = at + _number(data, at, "<I")
     count = _number(data, vector, "<I")
-    places = np.frombuffer(data, "<i8", 2 * count, vector + 4).reshape(count, 2)
-    body = memoryview(message.body)
-    return sum(max(_number(body, begin, "<q"), 0) for begin, size in places.tolist() if size >= _SIZE_BYTES)
+    return [(begin, size) for begin, size in np.frombuffer(data, "<i8", 2 * count, vector + 4).reshape(-1, 2).tolist()]
 
 
 def _batch(data: memoryview, kind: str) -> int:

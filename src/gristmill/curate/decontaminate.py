@@ -7,16 +7,17 @@ is named as a match is one.
 
 from __future__ import annotations
 
+import io
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, lru_cache
-from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from gristmill.core.arguments import PathLike
 from gristmill.core.arrays import Bytes, Hashes, Ints
 from gristmill.core.errors import ConfigError, EngineError
 from gristmill.core.texts import Texts, from_strings
@@ -24,7 +25,9 @@ from gristmill.core.values import OWN, Within, fits
 from gristmill.curate.base import KEEP, Verdict
 from gristmill.curate.characters import DIGIT, EXTEND, KIND, LETTER, SINGLE, characters
 from gristmill.curate.documents import Documents
-from gristmill.places.door import place_at
+from gristmill.places.address import Address
+from gristmill.places.base import Place
+from gristmill.places.door import address_of, place_at
 
 Item = tuple[str, Sequence[str]]
 
@@ -33,6 +36,8 @@ _SHOWN = 200
 # The filter has 32 to 64 bits for each run: at most 3 % of the runs that are in no item pass it.
 _FILTER_BITS = 32
 _IGNORED = (0xAD, 0x200C, 0x200D)
+# Bytes of a `.npy` file that hold its head, which is 128 long for arrays of one dimension.
+_NPY_HEAD = 1024
 
 
 @dataclass(frozen=True)
@@ -138,7 +143,7 @@ def _strings(value: object) -> Iterator[str]:
             yield from _strings(part)
 
 
-def build_index(items: Iterable[Item], options: DecontaminateOptions, folder: str | Path) -> list[str]:
+def build_index(items: Iterable[Item], options: DecontaminateOptions, folder: PathLike) -> list[str]:
     """Index the texts of named items in `folder`, with about 40 bytes of memory a byte; items too short to be found."""
     from gristmill.curate.decontaminate_kernels import make_runs
 
@@ -150,7 +155,7 @@ def build_index(items: Iterable[Item], options: DecontaminateOptions, folder: st
     if not lengths.any():
         raise ConfigError(f"No item of the evaluations has {options.min_words} words: lower decontaminate's min_words.")
     index = _index(runs, lengths, names, owners, texts)
-    for name, path in index_files(Path(folder)).items():
+    for name, path in index_files(address_of(folder)).items():
         with place_at(path).writing() as file:
             np.save(file, getattr(index, name))
     searchable = set(owners[lengths > 0].tolist())
@@ -196,19 +201,27 @@ def _filter(hashes: Hashes) -> Hashes:
     return bits
 
 
-def index_files(folder: Path) -> dict[str, Path]:
+def index_files(folder: Address) -> dict[str, Address]:
     """The files of an index, by the fields that they hold."""
     return {field.name: folder / f"{field.name}.npy" for field in fields(RunIndex)}
 
 
 @lru_cache(maxsize=1)
 def open_index(folder: str) -> RunIndex:
-    """The index at `folder`, mapped: workers share its pages."""
+    """The index at `folder`, mapped: on a disk of their own workers share its pages."""
     try:
-        arrays = {name: np.load(path, mmap_mode="r") for name, path in index_files(Path(folder)).items()}
+        return RunIndex(**{name: _array(place_at(path)) for name, path in index_files(address_of(folder)).items()})
     except (OSError, ValueError) as error:
         raise EngineError(f"The index of evaluations at {folder} cannot be read ({error}): run again.") from error
-    return RunIndex(**{name: np.asarray(array) for name, array in arrays.items()})
+
+
+def _array(place: Place) -> npt.NDArray[Any]:
+    """The array of a `.npy` file of ours, where its bytes are mapped."""
+    data = place.brought()
+    head = io.BytesIO(data[:_NPY_HEAD].tobytes())
+    np.lib.format.read_magic(head)
+    (size,), _, dtype = np.lib.format.read_array_header_1_0(head)
+    return np.frombuffer(data, dtype, size, head.tell())
 
 
 @cache

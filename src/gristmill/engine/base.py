@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar, runtime_checkable
 
+from gristmill.places.address import Address
+
 P = TypeVar("P")
 R = TypeVar("R")
+# How folders of copies are called, in the scratch folder of an engine that needs files of this machine.
+BROUGHT = "brought-"
 
 
 @dataclass(frozen=True)
@@ -40,17 +44,25 @@ class Engine(Protocol):
         It may be called twice for a part, even at once: what it writes appears whole, and is the same each time.
         """
 
-    def query(self, sql: str, tables: Mapping[str, Sequence[Path]], out: Path) -> list[Path]:
+    def query(self, sql: str, tables: Mapping[str, Sequence[Address]], out: Address) -> list[Address]:
         """The rows of `sql`, over tables that are lists of Parquet files (at least one), as Parquet files in order.
 
         That is `out`, or, where an engine writes several at once, some of `part_of(out, i)`; each appears whole. One
-        file after the other they have the rows in the order of the query's ORDER BY.
+        file after the other they have the rows in the order of the query's ORDER BY. All may lie in object storage.
         """
 
     def close(self) -> None:
         """Give back what it holds."""
 
 
-def part_of(out: Path, number: int) -> Path:
-    """Where one of several files of a query's rows lies."""
-    return out.with_stem(f"{out.stem}-{number:05d}")
+def is_elsewhere(engine: Engine | str) -> bool:
+    """Whether an engine, or that of this name, may work on machines that do not see the disks of this one."""
+    return engine != "local" if isinstance(engine, str) else getattr(engine, "elsewhere", False)
+
+
+A = TypeVar("A", bound=Address)
+
+
+def part_of(out: A, number: int, attempt: str = "") -> A:
+    """Where one of several files of a query's rows lies, or would, if this `attempt` at it is the one that counts."""
+    return out.with_name(f"{out.stem}-{number:05d}{attempt and '-'}{attempt}{out.suffix}")

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
 
 from gristmill.core.errors import EngineError
+from gristmill.engine.base import BROUGHT
+from gristmill.engine.tables import brought
+from gristmill.places.address import Address
+from gristmill.places.door import place_at
 from gristmill.places.local import disk_errors, sync_directory, temporary_path
 
 _MIB = 1 << 20
@@ -21,8 +27,26 @@ class Duck:
         self._memory, self._scratch, self._threads = memory, scratch, threads
         self._opened: duckdb.DuckDBPyConnection | None = None
 
-    def query(self, sql: str, tables: Mapping[str, Sequence[Path]], out: Path) -> list[Path]:
+    def query(self, sql: str, tables: Mapping[str, Sequence[Address]], out: Address) -> list[Address]:
         """The rows of `sql` as one Parquet file, `out`, which appears whole or not at all."""
+        with self._room() as room:
+            here = brought(sql, tables, room)
+            if isinstance(out, Path):
+                self._write(sql, here, out)
+            else:
+                self._write(sql, here, room / out.name)
+                place_at(out).copy(place_at(room / out.name))
+        return [out]
+
+    @contextmanager
+    def _room(self) -> Iterator[Path]:
+        """A folder for copies of tables that lie elsewhere, and of rows on their way there."""
+        with disk_errors(self._scratch):
+            self._scratch.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=BROUGHT, dir=self._scratch) as room:
+            yield Path(room)
+
+    def _write(self, sql: str, tables: Mapping[str, Sequence[Path]], out: Path) -> None:
         temporary = temporary_path(out)
         with disk_errors(out):
             try:
@@ -41,7 +65,6 @@ class Duck:
                 raise EngineError(f"The query for {out.name} could not use the disk: {reason}.") from error
             finally:
                 temporary.unlink(missing_ok=True)
-        return [out]
 
     def _copy_in_memory(self, sql: str, tables: Mapping[str, Sequence[Path]], out: Path) -> None:
         """Each thread holds buffers of its own: a query that does not fit with all of them is tried with one."""

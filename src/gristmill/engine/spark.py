@@ -3,7 +3,8 @@
 Narrow work is `mapInArrow` over the numbers of parts, a Spark job for a wave of them. Waves grow, so that a small run
 tells of its progress and a large one asks a cluster for all that it has; some are under way at once, so that none waits
 for the stragglers of another. Wide work is Spark SQL over the files of the work folder, which all nodes see; a query
-over little is answered by DuckDB on the driver, since Spark takes seconds to plan what DuckDB does in tenths.
+over little is answered by DuckDB on the driver, since Spark takes seconds to plan what DuckDB does in tenths. Where the
+work folder is an address, `spark_tables.py` reads and writes its files.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ from gristmill.core.extras import extra
 from gristmill.engine.base import Means, P, R, part_of
 from gristmill.engine.duck import Duck
 from gristmill.engine.spark_session import make_session, told
+from gristmill.engine.spark_tables import frame_of, nothing_guessed, written
 from gristmill.engine.tasks import Task, taken
+from gristmill.places.address import Address
+from gristmill.places.door import sizes
 from gristmill.places.local import disk_errors, sync_directory, temporary_path
 
 with extra("spark", "gristmill.engine.spark"):
@@ -39,7 +43,7 @@ with extra("spark", "gristmill.engine.spark"):
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 # Waves that run at once, and parts of the largest.
 _WAVES, _MOST_PARTS = 3, 1024
@@ -48,16 +52,26 @@ _APART = 1.0
 # Bytes of Parquet that DuckDB reads on the driver rather than Spark on the cluster.
 SMALL_QUERY = 1 << 30
 _LACKING = re.compile(r"No module named '([\w.]+)'")
+_OWN = re.compile(r"gristmill\.core\.errors\.\w+: (.+)")
 _ROWS = "number long, answer binary"
 
 
 class SparkEngine:
     """Runs a recipe where `session` runs; queries over at most `small_query` bytes by DuckDB, in `memory` bytes."""
 
-    def __init__(self, session: SparkSession, *, small_query: int = SMALL_QUERY, memory: int = 1 << 30) -> None:
+    elsewhere = True
+
+    def __init__(
+        self,
+        session: SparkSession,
+        *,
+        small_query: int = SMALL_QUERY,
+        memory: int = 1 << 30,
+        scratch: Path | None = None,
+    ) -> None:
         self._session, self._small, self._tags = session, small_query, _tags(session)
-        scratch = Path(tempfile.gettempdir()) / f"gristmill-{secrets.token_hex(8)}"
-        self._duck = Duck(memory, scratch, threads=os.cpu_count() or 1)
+        own = Path(tempfile.gettempdir()) / f"gristmill-{secrets.token_hex(8)}"
+        self._duck = Duck(memory, scratch or own, threads=os.cpu_count() or 1)
         self._owned = False
 
     @cached_property
@@ -111,30 +125,43 @@ class SparkEngine:
         answers = {row["number"]: bytes(row["answer"]) for row in rows}
         return [answers[number] for number in range(len(tasks))]
 
-    def query(self, sql: str, tables: Mapping[str, Sequence[Path]], out: Path) -> list[Path]:
+    def query(self, sql: str, tables: Mapping[str, Sequence[Address]], out: Address) -> list[Address]:
         """The rows of `sql`: `out`, or `part_of(out, i)` for each of the files that Spark has written."""
-        if sum(file.stat().st_size for files in tables.values() for file in files) <= self._small:
+        if sum(sizes(os.fspath(file) for files in tables.values() for file in files)) <= self._small:
             return self._duck.query(sql, tables, out)
+        with disk_errors(out), spark_errors(f"the query for {out.name}"):
+            if isinstance(out, Path):
+                return self._in_folder(sql, tables, out)
+            with nothing_guessed(self._session), self._views(sql, tables) as rows:
+                return written(rows, out)
+
+    def _in_folder(self, sql: str, tables: Mapping[str, Sequence[Address]], out: Path) -> list[Address]:
+        """In a folder that all nodes see, Spark reads and writes by itself."""
         folder = temporary_path(out.absolute())
         try:
-            with disk_errors(out), spark_errors(f"the query for {out.name}"), self._views(tables) as names:
-                rows = self._session.sql(_with_tables(sql, names))
+            with self._views(sql, tables) as rows:
                 rows.write.option("compression", "zstd").parquet(f"file://{folder}")
-                return _published(folder, out)
+            return _published(folder, out)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
     @contextmanager
-    def _views(self, tables: Mapping[str, Sequence[Path]]) -> Iterator[dict[str, str]]:
-        """Names for tables that nobody else in this session uses."""
+    def _views(self, sql: str, tables: Mapping[str, Sequence[Address]]) -> Iterator[DataFrame]:
+        """The rows of a query, whose tables have names that nobody else in this session uses."""
         names = {name: f"gristmill_{secrets.token_hex(8)}_{name}" for name in tables}
         try:
             for name, files in tables.items():
-                self._session.read.parquet(*map(_address, files)).createOrReplaceTempView(names[name])
-            yield names
+                self._table(files, sql).createOrReplaceTempView(names[name])
+            yield self._session.sql(_with_tables(sql, names))
         finally:
             for name in names.values():
                 self._session.catalog.dropTempView(name)
+
+    def _table(self, files: Sequence[Address], sql: str) -> DataFrame:
+        folders = [file for file in files if isinstance(file, Path)]
+        if len(folders) == len(files):
+            return self._session.read.parquet(*map(_address, folders))
+        return frame_of(self._session, files, sql)
 
     def close(self) -> None:
         """Stop the session, if it is this engine's own."""
@@ -145,7 +172,8 @@ class SparkEngine:
 
 def spark_engine(means: Means) -> SparkEngine:
     """An engine with a session of its own."""
-    engine = SparkEngine(make_session(means.master, means.remote, means.workers), memory=means.memory)
+    session = make_session(means.master, means.remote, means.workers)
+    engine = SparkEngine(session, memory=means.memory, scratch=means.scratch)
     engine._owned = True
     return engine
 
@@ -213,7 +241,7 @@ def _with_tables(sql: str, names: Mapping[str, str]) -> str:
     return f"WITH {tables}{rest}" if rest != sql else f"WITH {tables} {sql}"
 
 
-def _published(folder: Path, out: Path) -> list[Path]:
+def _published(folder: Path, out: Path) -> list[Address]:
     """The files that Spark wrote, in order, under the names of a query's rows; few, as many as a shuffle has parts."""
     parts = sorted(folder.glob("part-*.parquet"))
     found = [part_of(out, number) for number in range(len(parts))]
@@ -222,7 +250,7 @@ def _published(folder: Path, out: Path) -> list[Path]:
             os.fsync(file.fileno())
         os.replace(part, path)
     sync_directory(out.parent)
-    return found
+    return [*found]
 
 
 @contextmanager
@@ -231,6 +259,8 @@ def spark_errors(what: str) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
+        if own := _OWN.search(str(error)):
+            raise EngineError(own[1]) from error
         if lacking := _LACKING.search(str(error)):
             raise EngineError(
                 f"The executors of Spark have no {lacking[1]}: install gristmill on every node, for the Python that "

@@ -10,14 +10,17 @@ import os
 import pickle
 import platform
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 from gristmill.core.errors import EngineError, GristmillError
 from gristmill.core.version import version
 from gristmill.places.storage import VARIABLE
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -66,3 +69,25 @@ def taken(answer: bytes) -> object:
     if error is not None:
         raise error
     return value
+
+
+def itself(part: T) -> T:
+    """What an executor is to have."""
+    return part
+
+
+def received(pickled: bytes) -> Any:
+    """What the driver sent; an executor of another version, which is told so, gets nothing."""
+    return taken(pickle.loads(pickled).answer())  # which the driver has pickled, as Spark itself does with functions
+
+
+def answers(pickled: bytes, batches: Iterable[object]) -> Iterator[bytes]:
+    """What a function of batches, sent by the driver, gives one after the other; an error of ours is the last.
+
+    Any other error is Spark's to try again.
+    """
+    try:
+        for value in received(pickled)(batches):
+            yield pickle.dumps((value, None))
+    except GristmillError as error:
+        yield pickle.dumps((None, error))

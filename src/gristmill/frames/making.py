@@ -8,7 +8,6 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import reduce
 from operator import xor
-from pathlib import Path
 from typing import Protocol
 
 from gristmill.core.errors import EngineError, SourceError
@@ -19,7 +18,8 @@ from gristmill.core.sizes import parse_size
 from gristmill.engine.base import Engine
 from gristmill.frames.recipe import ROWS, FrameRecipe
 from gristmill.frames.rows import RowFiles, Written
-from gristmill.places.door import place_at
+from gristmill.places.address import Address
+from gristmill.places.door import absolute, place_at
 from gristmill.places.folders import remove
 from gristmill.places.storage import use
 from gristmill.recipe import SourceOptions
@@ -87,7 +87,7 @@ class _Rows:
     def _source(self) -> SourceOptions:
         return self.made.source
 
-    def in_folder(self, work: Path) -> list[InputFile]:
+    def in_folder(self, work: Address) -> list[InputFile]:
         """The files of all rows: those that an earlier run has written, if the rows are the same, or new ones."""
         self.progress.start("looking at the DataFrame", 0)
         survey, folder = self.rows.survey(), work / ROWS
@@ -110,7 +110,7 @@ class _Rows:
     def _facts(self, survey: Survey) -> dict[str, object]:
         return {"survey": asdict(survey), "columns": list(_columns(self._source)), "id": self.made.id_col}
 
-    def _found(self, folder: Path, survey: Survey) -> list[tuple[int, str, int]] | None:
+    def _found(self, folder: Address, survey: Survey) -> list[tuple[int, str, int]] | None:
         """The files that a marker vouches for."""
         place = place_at(folder / _MARKER)
         data = place.read() if place.exists() else b""
@@ -120,13 +120,13 @@ class _Rows:
         files = [(bucket, name, size) for bucket, name, size in values["files"]]
         return files if all(_is_there(folder, name, size) for _, name, size in files) else None
 
-    def _written(self, folder: Path, survey: Survey) -> list[tuple[int, str, int]]:
+    def _written(self, folder: Address, survey: Survey) -> list[tuple[int, str, int]]:
         """All rows written anew; what other attempts have left goes."""
         self.progress.start("writing the rows of the DataFrame", 0)
         place_at(folder).make_folder()
         place_at(folder / _MARKER).remove()
         columns = _columns(self._source)
-        written = sorted(self.rows.write(RowFiles(str(folder.absolute()), columns), survey.buckets))
+        written = sorted(self.rows.write(RowFiles(absolute(folder), columns), survey.buckets))
         _check_same(survey, written)
         files = [(each.bucket, each.name, each.size) for each in written]
         _check_there(folder, files)
@@ -135,7 +135,7 @@ class _Rows:
         place_at(folder / _MARKER).write(sealed({**self._facts(survey), "files": files}))
         return files
 
-    def _inputs(self, folder: Path, files: Sequence[tuple[int, str, int]]) -> list[InputFile]:
+    def _inputs(self, folder: Address, files: Sequence[tuple[int, str, int]]) -> list[InputFile]:
         return [InputFile(self._source.name, folder / name, f"{ROWS}-{bucket:05}.parquet") for bucket, name, _ in files]
 
 
@@ -143,12 +143,12 @@ def _columns(source: SourceOptions) -> tuple[str, ...]:
     return (source.id, source.text, *source.fields)
 
 
-def _is_there(folder: Path, name: str, size: int) -> bool:
+def _is_there(folder: Address, name: str, size: int) -> bool:
     place = place_at(folder / name)
     return place.exists() and place.size() == size
 
 
-def _check_there(folder: Path, files: Sequence[tuple[int, str, int]]) -> None:
+def _check_there(folder: Address, files: Sequence[tuple[int, str, int]]) -> None:
     for _, name, size in files:
         if not _is_there(folder, name, size):
             raise EngineError(

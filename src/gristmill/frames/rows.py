@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import EngineError
+from gristmill.places.address import Address
 from gristmill.places.base import Attempt
 from gristmill.places.door import place_at
 
@@ -49,12 +50,12 @@ class Written(NamedTuple):
 class RowFiles:
     """Where rows are written, and the names of their columns: id, text, fields."""
 
-    folder: str
+    folder: Address
     columns: tuple[str, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Written]:
         """Write rows that come sorted by bucket; one answer a bucket."""
-        if not place_at(self.folder).is_folder():
+        if isinstance(self.folder, Path) and not place_at(self.folder).is_folder():
             raise EngineError(
                 f"{platform.node()} does not see {self.folder}: choose an output or a work folder that all nodes see."
             )
@@ -64,7 +65,7 @@ class RowFiles:
 
     def _written(self, bucket: int, pieces: Iterator[pa.RecordBatch]) -> Written:
         name = f"{bucket:08x}{secrets.token_hex(8)}.parquet"
-        place = place_at(Path(self.folder) / name)
+        place = place_at(self.folder / name)
         attempt, rows, xor, low = place.attempt(), 0, 0, 0
         try:
             file, copies = _RowFile(attempt), Copies()

@@ -139,6 +139,18 @@ class Place(Protocol):
 
         return owned_view(*self.map())
 
+    def brought(self) -> Bytes:
+        """All bytes as an array that takes no memory of its own: mapped where they lie, or from a copy on a disk of
+        this machine, which has no name and goes with the array.
+        """
+        if self.maps:
+            return self.view()
+        from gristmill.places.local import disk_errors
+        from gristmill.places.uploads import mapped_file
+
+        with disk_errors(f"a copy of {self.path}"), self.open() as whole:
+            return mapped_file(lambda file: shutil.copyfileobj(whole, file, _PART))
+
     def arrow(self) -> pa.NativeFile:
         """A file as Arrow's readers take it: mapped where that is free, else read by the ranges that they ask for.
 

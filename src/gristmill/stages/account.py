@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -100,7 +99,7 @@ class DroppedJob(AccountJob):
     """All dropped documents in their order; `detail` of a duplicate names the one that stayed."""
 
     name: ClassVar[str] = DROPPED
-    units: tuple[tuple[int, tuple[Path, ...]], ...]
+    units: tuple[tuple[int, tuple[Address, ...]], ...]
     upstream: str
     texts: bool
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import PurePath
 
 from gristmill.core.errors import SourceError
 from gristmill.core.hashing import fingerprint
@@ -21,6 +21,7 @@ from gristmill.curate.decontaminate import (
     index_files,
     texts_of,
 )
+from gristmill.places.address import Address
 from gristmill.places.door import place_at
 from gristmill.recipe import Recipe
 from gristmill.sources.base import InputFile, expand
@@ -55,7 +56,7 @@ class Evaluations:
         options = {key: value for key, value in content(self.options).items() if key != "paths"}
         return {**options, "files": [[file.name, sampled_checksum(file.path)] for file in self.files]}
 
-    def rule(self, work: Path, progress: Progress) -> Decontaminate:
+    def rule(self, work: Address, progress: Progress) -> Decontaminate:
         """The rule over their index, which is built in `work` unless it is there."""
         job = _IndexJob(evaluations=self, folder=work / f"evaluations-{fingerprint(self.content)}")
         place_at(job.folder).make_folder()
@@ -73,7 +74,7 @@ class _IndexJob(UnitJob):
     evaluations: Evaluations
 
     @property
-    def outputs(self) -> Sequence[Path]:
+    def outputs(self) -> Sequence[Address]:
         return list(index_files(self.folder).values())
 
     @property
@@ -86,7 +87,7 @@ class _IndexJob(UnitJob):
         return {"too_short": build_index(items, options, self.folder)}
 
 
-def curation_of(recipe: Recipe, work: Path, progress: Progress) -> Curation:
+def curation_of(recipe: Recipe, work: Address, progress: Progress) -> Curation:
     """What every document goes through by itself: cleaning, the filters, and at last the search for evaluations."""
     rules: list[Rule] = list(recipe.filters)
     if recipe.decontaminate:

@@ -15,6 +15,7 @@ from pathlib import Path
 from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import fingerprint
 from gristmill.curate.dedup.index import INDEX, is_part
+from gristmill.engine.base import BROUGHT
 from gristmill.places.address import Address
 from gristmill.places.door import address_of, place_at
 from gristmill.places.folders import Claim, OwnFolder, remove
@@ -30,10 +31,10 @@ STEPS = (
     "index", "tokens", "layout", "counts", "split", "plan", "shards", "evidence", "account",
 )  # fmt: skip
 _NAMES = re.compile("|".join((
-    rf"({'|'.join(STEPS)})/([0-9a-f]{{8,}}(-[0-9]{{5,}})?\.(json|parquet|dropped\.parquet|bin|arrow))?",
+    rf"({'|'.join(STEPS)})/([0-9a-f]{{8,}}(-[0-9]{{5,}}(-[0-9a-f]{{16}})?)?\.(json|parquet|dropped\.parquet|bin|arrow))?",
     r"shards/(train|val)-[0-9]{5,}\.json",
     r"evaluations-[0-9a-f]{32}/([a-z_]+\.npy|0{8}\.json)?",
-    rf"{SPILL}/(duckdb_temp_[\w.-]+)?",
+    rf"{SPILL}/(duckdb_temp_[\w.-]+|{BROUGHT}\w+/([\w.-]+\.parquet)?)?",
 )))  # fmt: skip
 
 
@@ -58,7 +59,7 @@ class WorkFolder(OwnFolder):
 
     making = "work folder"
 
-    root: Path
+    root: Address
     lasting: bool = True
 
     @property
@@ -119,23 +120,31 @@ class IndexFolder(OwnFolder):
 
 @dataclass(frozen=True)
 class RunFolders:
-    """The folders that a run of prepare writes to; nothing of others may lie in one of them, nor one in another."""
+    """The folders that a run of prepare writes to; nothing of others may lie in one of them, nor one in another.
+
+    `work` may lie in object storage. `scratch`, for what queries spill, is a folder of this machine.
+    """
 
     store: StoreFolder
     others: Sequence[OwnFolder]
-    work: Path
+    work: Address
+    scratch: Path
 
     @staticmethod
-    def of(recipe: Recipe, work: str | None, save_index: str | None) -> RunFolders:
-        """Those of a recipe and of the options beside it."""
-        root, place = address_of(recipe.out), Path(work or place_at(recipe.out).workshop())
+    def of(recipe: Recipe, work: str | None, save_index: str | None, *, shared: bool = False) -> RunFolders:
+        """Those of a recipe and of the options beside it; `shared` where other machines work in them."""
+        root = address_of(recipe.out)
+        place = address_of(work or (root / WORK if shared else place_at(root).workshop()))
         apart, saved = place if work or place != root / WORK else None, Path(save_index) if save_index else None
         _refuse_nested({"out": root, "work": apart, "save_index": saved})
+        here = place if isinstance(place, Path) else Path(place_at(place).workshop())
         others: list[OwnFolder] = [WorkFolder(apart, lasting=work is not None)] if apart else []
+        if here != place:
+            others.append(WorkFolder(here, lasting=False))
         if saved:
             places = [place_at(folder).real() for folder in (root, place)]
             others.append(IndexFolder(saved, fingerprint([*places, recipe.content])))
-        return RunFolders(StoreFolder(root, "prepare", is_work_of_store), others, place)
+        return RunFolders(StoreFolder(root, "prepare", is_work_of_store), others, place, here / SPILL)
 
     def look(self, overwrite: bool) -> None:
         """Refuse, before anything is read or written."""
@@ -149,16 +158,17 @@ class RunFolders:
             for other in self.others:
                 held.enter_context(other.held(overwrite))
             making = held.enter_context(self.store.filling(overwrite))
-            remove(self.work, lambda name: _is_half_made(name)
-                   or (is_work(name) and (name.endswith("/") or name.startswith(f"{SPILL}/"))))  # fmt: skip
+            for folder in {self.work, self.scratch.parent}:
+                remove(folder, lambda name: _is_half_made(name)
+                       or (is_work(name) and (name.endswith("/") or name.startswith(f"{SPILL}/"))))  # fmt: skip
             yield making
 
 
 def _refuse_nested(folders: Mapping[str, Address | None]) -> None:
     """Each kind of folder has its own names, and none for the others."""
-    places = {option: Path(place_at(folder).real()) for option, folder in folders.items() if folder}
+    places = {option: place_at(folder).real() for option, folder in folders.items() if folder}
     for (option, folder), (other, outer) in itertools.permutations(places.items(), 2):
-        if outer in (folder, *folder.parents):
+        if f"{folder}/".startswith(f"{outer.rstrip('/')}/"):
             raise ConfigError(
                 f"{option}={folder} lies in {other}={outer}: choose a folder beside it.", arguments=(option, other)
             )

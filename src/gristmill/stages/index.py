@@ -16,9 +16,10 @@ from gristmill.core.options import content
 from gristmill.curate.dedup.drops import alive
 from gristmill.curate.dedup.index import IDS, INDEX, INDEX_UNIT, KEYS, SETS, describe, open_index, part_path
 from gristmill.curate.dedup.near import Near
+from gristmill.places.address import Address
 from gristmill.places.door import place_at
 from gristmill.stages.near import NearSearch, write_sets
-from gristmill.stages.relation import Relation, docs_of_unit, dropped_table
+from gristmill.stages.relation import Relation, docs_of_unit, dropped_table, table_of
 from gristmill.stages.work import Facts, Job, Query, UnitJob
 
 # In any keep order the documents of an index come first.
@@ -57,8 +58,8 @@ class SaveJob(_PartJob):
     """Makes a part of what is left of a unit."""
 
     unit: int
-    texts: Path
-    signatures: Path
+    texts: Address
+    signatures: Address
     kept: Relation
 
     @property
@@ -77,9 +78,9 @@ class SaveJob(_PartJob):
         return {}
 
 
-def _rows_of(path: Path, columns: Sequence[str], docs: Ints) -> pa.Table:
+def _rows_of(path: Address, columns: Sequence[str], docs: Ints) -> pa.Table:
     """These columns of the rows of a Parquet file (in the order of doc) whose doc is among `docs`."""
-    table = pq.read_table(path, columns=["doc", *columns])
+    table = table_of([path], ["doc", *columns])
     wanted = np.isin(np.asarray(table["doc"]), docs, assume_unique=True)
     return table.filter(pa.array(wanted)).select(columns)
 
@@ -108,6 +109,6 @@ def save_index(search: NearSearch, dropped: Sequence[Relation], folder: Path) ->
     jobs += [SaveJob(number=number, unit=job.number, texts=job.texts, signatures=job.outputs[0],
                      upstream=done.fingerprint, kept=kept, index=folder, near=near, folder=done_in)
              for number, (job, done) in enumerate(zip(search.jobs, search.done, strict=True), before)]  # fmt: skip
-    folder.mkdir(parents=True, exist_ok=True)
+    place_at(folder).make_folder()
     work.complete(jobs, "saving the index")
     place_at(folder / INDEX).write(json.dumps(describe(near, len(jobs)), indent=1) + "\n")

@@ -17,7 +17,8 @@ from gristmill.curate.dedup import candidates
 from gristmill.curate.dedup.index import INDEX_UNIT, SETS, index_fingerprint, open_index, part_path
 from gristmill.curate.dedup.near import Near, sign, signature_schema
 from gristmill.curate.dedup.resolve import evidence
-from gristmill.curate.dedup.sets import Sets, set_rows, sets_schema, verified
+from gristmill.curate.dedup.sets import FetchedSets, Sets, open_sets, set_rows, sets_schema, verified
+from gristmill.places.address import Address
 from gristmill.places.door import place_at
 from gristmill.stages.relation import (
     Relation,
@@ -26,6 +27,7 @@ from gristmill.stages.relation import (
     dropped_table,
     first_doc,
     footer,
+    opened,
     table_writer,
     without,
 )
@@ -78,7 +80,7 @@ class SetsJob(TextsJob):
         return {}
 
 
-def write_sets(texts: Path, wanted: Ints, numbers: Ints, near: Near, out: Path) -> None:
+def write_sets(texts: Address, wanted: Ints, numbers: Ints, near: Near, out: Address) -> None:
     """The sets of the documents `wanted` (sorted) of a file of texts, known by `numbers`, as a file to be mapped."""
     with place_at(out).writing() as file, pa.ipc.new_file(file, sets_schema()) as writer:
         for batch in batches_of(texts, ["doc", "text"]):
@@ -90,9 +92,9 @@ def write_sets(texts: Path, wanted: Ints, numbers: Ints, near: Near, out: Path) 
 class CompareJob(UnitJob):
     """Writes WORK/edges/NUMBER.parquet: those of some row groups of candidates that are near, in their order."""
 
-    groups: tuple[tuple[Path, int], ...]
+    groups: tuple[tuple[Address, int], ...]
     candidates: str
-    sets: Path
+    sets: Address
     near: Near
 
     @property
@@ -101,23 +103,25 @@ class CompareJob(UnitJob):
         return ["edges-2", self.candidates, groups, self.near.threshold]
 
     def __call__(self) -> Facts:
-        pairs = pa.concat_tables(
-            pq.ParquetFile(file).read_row_group(group, columns=["earlier_key", "earlier", "later"])
-            for file, group in self.groups
-        )
+        pairs = pa.concat_tables(_pairs_of(file, group) for file, group in self.groups)
         with place_at(self.outputs[0]).writing() as file:
             near = verified(pairs, self._sets_of, self.near.threshold)
             # Without what Spark notes in a file of its own, such as that of the pairs, and takes for the columns here.
             pq.write_table(near.replace_schema_metadata(None), file, compression="zstd")
         return {"rows": len(near)}
 
-    def _sets_of(self, unit: int) -> Sets:
-        """The sets of a unit of this run, or of a part of the index, mapped."""
-        path = self.sets / f"{unit:08x}.arrow"
+    def _sets_of(self, unit: int) -> Sets | FetchedSets:
+        """The sets of a unit of this run, or of a part of the index."""
+        path: Address = self.sets / f"{unit:08x}.arrow"
         if unit < 0:
             path = part_path(Path(self.near.index or ""), unit - INDEX_UNIT, SETS)
-        reader = pa.ipc.open_file(pa.memory_map(str(path)))
-        return Sets([reader.get_batch(i) for i in range(reader.num_record_batches)])
+        return open_sets(place_at(path))
+
+
+def _pairs_of(file: Address, group: int) -> pa.Table:
+    """A row group of candidates."""
+    with opened(file) as found:
+        return found.read_row_group(group, columns=["earlier_key", "earlier", "later"], use_threads=False)
 
 
 @dataclass(frozen=True)
@@ -216,9 +220,9 @@ class NearSearch:
         return jobs
 
 
-def _parts(found: Relation) -> list[tuple[tuple[Path, int], ...]]:
+def _parts(found: Relation) -> list[tuple[tuple[Address, int], ...]]:
     """The row groups of candidates, as many at a time as a job compares."""
-    parts: list[list[tuple[Path, int]]] = []
+    parts: list[list[tuple[Address, int]]] = []
     filled = 0
     for file, (groups, _) in zip(found.files, found.footers, strict=True):
         for group, rows in enumerate(groups):

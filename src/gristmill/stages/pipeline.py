@@ -15,6 +15,7 @@ from gristmill.curate.dedup.exact import REPEATED_IDS, Exact, equal_documents
 from gristmill.curate.dedup.lines import Lines
 from gristmill.curate.dedup.near import Near
 from gristmill.engine.base import Engine
+from gristmill.places.address import Address
 from gristmill.places.door import place_at
 from gristmill.places.local import WORK
 from gristmill.recipe import Recipe, SourceOptions
@@ -48,19 +49,18 @@ class UnitRows:
     number: int
     source: SourceOptions
     size: int
-    rows: Path = Path()
+    rows: Address = Path()
     fingerprint: str = ""
-    dropped: tuple[Path, ...] = ()
+    dropped: tuple[Address, ...] = ()
 
-    def place(self, folder: Path) -> dict[str, Any]:
+    def place(self, folder: Address) -> dict[str, Any]:
         """What every job on its texts is given."""
         return {"texts": self.rows, "upstream": self.fingerprint, "number": self.number, "folder": folder,
                 "size": self.size}  # fmt: skip
 
     def moved(self, job: Job, done: Done) -> UnitRows:
         """The unit after a pass that wrote its rows anew."""
-        marker = Path(job.marker)
-        rows, gone = marker.with_suffix(".parquet"), marker.with_suffix(".dropped.parquet")
+        rows, gone = (job.marker.with_suffix(suffix) for suffix in (".parquet", ".dropped.parquet"))
         return replace(self, rows=rows, fingerprint=done.fingerprint, dropped=(*self.dropped, gone))
 
 
@@ -70,7 +70,7 @@ class Pipeline:
 
     recipe: Recipe
     engine: Engine
-    folder: Path
+    folder: Address
     progress: Progress
     save_index: str | None = None
     funnel: Tally = field(init=False)

@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gristmill.core.arrays import Ints
 from gristmill.curate.dedup.drops import UnitDrops
 from gristmill.curate.ledger import dropped_schema
+from gristmill.places.address import Address
 from gristmill.places.door import place_at
 
 
@@ -31,14 +32,14 @@ def document_schema(fields: Sequence[str]) -> pa.Schema:
 
 
 @contextmanager
-def pass_writers(outputs: Sequence[Path], schema: pa.Schema) -> Iterator[tuple[pq.ParquetWriter, pq.ParquetWriter]]:
+def pass_writers(outputs: Sequence[Address], schema: pa.Schema) -> Iterator[tuple[pq.ParquetWriter, pq.ParquetWriter]]:
     """The first two files of a pass over a unit: documents that stay, and the account of those that left."""
     with table_writer(outputs[0], schema) as kept, table_writer(outputs[1], dropped_schema()) as dropped:
         yield kept, dropped
 
 
 @contextmanager
-def table_writer(path: Path, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
+def table_writer(path: Address, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
     """A Parquet file that appears whole: a row group each batch; lz4, since texts are read back once or twice."""
     codes = [name for name in ("source", "path", "rule", "reason") if name in schema.names]
     with (
@@ -56,13 +57,29 @@ def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def batches_of(paths: Path | Sequence[Path], columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+@contextmanager
+def opened(file: Address) -> Iterator[pq.ParquetFile]:
+    """A Parquet file, wherever it lies; to be read without Arrow's threads (see `Place.arrow`)."""
+    with place_at(file).arrow() as source, pq.ParquetFile(source) as found:
+        yield found
+
+
+def batches_of(paths: Address | Sequence[Address], columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
     """The row groups of a file, or of one after the other, each as one record batch."""
-    for path in [paths] if isinstance(paths, Path) else paths:
-        with pq.ParquetFile(path) as file:
+    for path in paths if isinstance(paths, Sequence) else [paths]:
+        with opened(path) as file:
             for group in range(file.num_row_groups):
                 table = file.read_row_group(group, columns=columns, use_threads=False).combine_chunks()
                 yield from table.to_batches()
+
+
+def table_of(files: Sequence[Address], columns: Sequence[str]) -> pa.Table:
+    """These columns of all rows of some files, at least one."""
+    tables = []
+    for path in files:
+        with opened(path) as file:
+            tables.append(file.read(columns=columns, use_threads=False))
+    return pa.concat_tables(tables)
 
 
 def without(batch: pa.RecordBatch, docs: Ints) -> pa.RecordBatch:
@@ -88,16 +105,23 @@ class Footer(NamedTuple):
     docs: Sequence[int] | None
 
 
-def footer(file: Path) -> Footer:
+def footer(file: Address) -> Footer:
     """Read it: by a job, since a query may leave thousands of files."""
-    metadata = pq.read_metadata(file)
-    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-    rows = [group.num_rows for group in groups]
+    with opened(file) as found:
+        metadata = found.metadata
+    rows = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
     if not sum(rows) or "doc" not in metadata.schema.names:
         return Footer(rows, None if sum(rows) else _NO_DOCS)
-    found = [group.column(metadata.schema.names.index("doc")).statistics for group in groups]
-    known = all(statistics and statistics.has_min_max for statistics in found)
-    return Footer(rows, (min(each.min for each in found), max(each.max for each in found)) if known else None)
+    ranges = [_doc_range(metadata, group) for group in range(len(rows))]
+    known = [docs for docs in ranges if docs is not None]
+    whole = len(known) == len(ranges)
+    return Footer(rows, (min(low for low, _ in known), max(high for _, high in known)) if whole else None)
+
+
+def _doc_range(metadata: pq.FileMetaData, group: int) -> tuple[int, int] | None:
+    """The least and greatest `doc` of a row group, if the file says so."""
+    found = metadata.row_group(group).column(metadata.schema.names.index("doc")).statistics
+    return (found.min, found.max) if found and found.has_min_max else None
 
 
 @dataclass(frozen=True)
@@ -107,12 +131,12 @@ class Relation:
     `footers` are known of those that a query gave.
     """
 
-    files: tuple[Path, ...]
+    files: tuple[Address, ...]
     fingerprint: str
     rows: int = 0
     footers: tuple[Footer, ...] = ()
 
-    def files_of(self, unit: int) -> list[Path]:
+    def files_of(self, unit: int) -> list[Address]:
         """Those that may hold documents of a unit; one at least, for its columns."""
         low, high = first_doc(unit), first_doc(unit + 1)
         ranges = [found.docs for found in self.footers] or [None] * len(self.files)
@@ -122,10 +146,19 @@ class Relation:
 
     def rows_of(self, unit: int, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows whose `doc` lies in the unit: wide results are sorted by it, so little else is read."""
-        inside = [("doc", ">=", first_doc(unit)), ("doc", "<", first_doc(unit + 1))]
-        return pa.concat_tables(
-            pq.read_table(file, columns=columns, filters=inside, use_threads=False) for file in self.files_of(unit)
-        )
+        return pa.concat_tables(_rows_within(file, first_doc(unit), first_doc(unit + 1), columns)
+                                for file in self.files_of(unit))  # fmt: skip
+
+
+def _rows_within(file: Address, low: int, high: int, columns: Sequence[str] | None) -> pa.Table:
+    """The rows of a file with low <= doc < high; row groups that have none of them are not read."""
+    with opened(file) as found:
+        wanted = columns or found.schema_arrow.names
+        ranges = [_doc_range(found.metadata, group) for group in range(found.num_row_groups)]
+        groups = [group for group, docs in enumerate(ranges) if docs is None or (docs[0] < high and docs[1] >= low)]
+        table = found.read_row_groups(groups, columns=[*{"doc": 0, **dict.fromkeys(wanted)}], use_threads=False)
+    inside = pc.and_(pc.greater_equal(table["doc"], low), pc.less(table["doc"], high))
+    return table.filter(inside).select(wanted)
 
 
 def docs_of_unit(relations: Sequence[Relation], unit: int) -> Ints:

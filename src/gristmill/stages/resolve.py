@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from gristmill.curate.dedup.resolve import GONE, LARGEST, LEFT, NEIGHBOURS, RESTLESS, STARS, dealt, settle
-from gristmill.stages.relation import Relation, batches_of, table_writer
+from gristmill.stages.relation import Relation, batches_of, table_of, table_writer
 from gristmill.stages.work import Facts, Query, UnitJob, Workshop, relation_of
 
 # Edges that a task settles, in some 200 MB.
@@ -37,10 +36,7 @@ class SettleJob(UnitJob):
 
     def __call__(self) -> Facts:
         columns = ["earlier", "later"]
-        if self.whole:
-            table = pa.concat_tables(pq.read_table(file, columns=columns) for file in self.edges.files)
-        else:
-            table = self.edges.rows_of(self.number, columns)
+        table = table_of(self.edges.files, columns) if self.whole else self.edges.rows_of(self.number, columns)
         gone = settle(table["earlier"].to_numpy(), table["later"].to_numpy())
         with table_writer(self.outputs[0], _GONE) as writer:
             writer.write_table(pa.table([pa.array(gone)], schema=_GONE))

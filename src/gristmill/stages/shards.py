@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from gristmill.core.arrays import Ints, Mask
 from gristmill.core.texts import runs
 from gristmill.places.address import Address
-from gristmill.stages.relation import Relation
+from gristmill.places.door import place_at
+from gristmill.places.ranges import copy_runs
+from gristmill.stages.relation import Relation, opened
 from gristmill.stages.tokens import field_name
 from gristmill.stages.work import Facts, UnitJob
 from gristmill.store.manifest import SPLITS
@@ -33,7 +33,7 @@ _PLACES = ("doc", "bytes", "unit", "start", "length", "val", "shuffle", "cut")
 class Range:
     """Rows of a layout file: documents in the order of the store, of both splits."""
 
-    file: Path
+    file: Address
     first: int
     stop: int
 
@@ -48,7 +48,7 @@ class _Filling:
     ranges: list[Range] = field(default_factory=list)
 
 
-def plan_shards(files: Sequence[Path], tokens_per_shard: int) -> list[tuple[str, int, list[Range]]]:
+def plan_shards(files: Sequence[Address], tokens_per_shard: int) -> list[tuple[str, int, list[Range]]]:
     """Split, number and rows of each shard, by `shard_cuts`."""
     shards: list[tuple[str, int, list[Range]]] = []
     filling = {split: _Filling(split) for split in SPLITS}
@@ -60,16 +60,18 @@ def plan_shards(files: Sequence[Path], tokens_per_shard: int) -> list[tuple[str,
     return sorted(shards + last, key=lambda shard: (SPLITS.index(shard[0]), shard[1]))
 
 
-def _lengths(file: Path) -> Iterator[tuple[int, Ints, Mask]]:
+def _lengths(file: Address) -> Iterator[tuple[int, Ints, Mask]]:
     """First row, lengths and split of a million documents at a time."""
     first = 0
-    with pq.ParquetFile(file) as opened:
-        for batch in opened.iter_batches(_ROWS_AT_ONCE, columns=["length", "val"]):
+    with opened(file) as found:
+        for batch in found.iter_batches(_ROWS_AT_ONCE, columns=["length", "val"], use_threads=False):
             yield first, batch.column("length").to_numpy(), batch.column("val").to_numpy(zero_copy_only=False)
             first += len(batch)
 
 
-def _fill(shard: _Filling, file: Path, rows: Ints, lengths: Ints, limit: int) -> Iterator[tuple[str, int, list[Range]]]:
+def _fill(
+    shard: _Filling, file: Address, rows: Ints, lengths: Ints, limit: int
+) -> Iterator[tuple[str, int, list[Range]]]:
     """Put documents into the open shard, giving out each that is full."""
     for i, (first, stop) in enumerate(shard_cuts(lengths, limit, shard.tokens)):
         if i:
@@ -128,7 +130,7 @@ class ShardJob:
     dtype: str
     eos: int
     compression: str
-    tokens: Path
+    tokens: Address
     folder: Address
     size: int = 1
 
@@ -174,21 +176,21 @@ class ShardJob:
                 yield from (own.slice(first, stop - first) for first, stop in runs(ends, _CHUNK_TOKENS))
 
 
-def rows_between(file: Path, first: int, stop: int) -> Iterator[pa.Table]:
+def rows_between(file: Address, first: int, stop: int) -> Iterator[pa.Table]:
     """The rows [first, stop) of a Parquet file, by row groups."""
     at = 0
-    with pq.ParquetFile(file) as opened:
-        for group in range(opened.num_row_groups):
-            rows = opened.metadata.row_group(group).num_rows
+    with opened(file) as found:
+        for group in range(found.num_row_groups):
+            rows = found.metadata.row_group(group).num_rows
             low, high = max(first - at, 0), min(stop - at, rows)
             if low < high:
-                table = opened.read_row_group(group, use_threads=False).slice(low, high - low)
+                table = found.read_row_group(group, use_threads=False).slice(low, high - low)
                 yield table.replace_schema_metadata(None)  # what an engine noted there is no part of a store
             at += rows
 
 
-def gather(folder: Path, table: pa.Table, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """The tokens of these documents end to end; each unit's file is opened once, and runs are copied whole."""
+def gather(folder: Address, table: pa.Table, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """The tokens of these documents end to end; each unit's file is looked for once, and runs are copied whole."""
     unit, start, length = (table.column(name).to_numpy() for name in ("unit", "start", "length"))
     place = np.cumsum(length) - length
     out = np.empty(int(length.sum()), dtype)
@@ -196,8 +198,7 @@ def gather(folder: Path, table: pa.Table, dtype: np.dtype[Any]) -> npt.NDArray[A
     heads = np.flatnonzero(np.concatenate([[True], ~follows])) if len(unit) else np.zeros(0, np.int64)
     sizes = np.diff(np.append(place[heads], len(out)))
     for number in np.unique(unit[heads]):
-        tokens = np.memmap(folder / f"{number:08x}.bin", dtype, mode="r")
-        for head in np.flatnonzero(unit[heads] == number).tolist():
-            row, size = heads[head], sizes[head]
-            out[place[row] : place[row] + size] = tokens[start[row] : start[row] + size]
+        own = np.flatnonzero(unit[heads] == number)
+        runs = np.column_stack([start[heads[own]], sizes[own], place[heads[own]]])
+        copy_runs(place_at(folder / f"{number:08x}.bin"), runs, out)
     return out

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,8 @@ import pyarrow.compute as pc
 
 from gristmill.core.arrays import Ints, Mask
 from gristmill.core.html import counted
+from gristmill.places.address import Address
+from gristmill.places.door import place_at
 from gristmill.stages.relation import Relation, batches_of, table_writer
 from gristmill.stages.tokens import encoded_schema, load_pickled, val_places
 from gristmill.stages.work import Facts, UnitJob
@@ -121,7 +122,7 @@ class SplitJob(UnitJob):
     """
 
     layout: Relation
-    tokens: Path
+    tokens: Address
     held: Held
     fields: int
     tokenizer: bytes = field(repr=False)
@@ -137,7 +138,7 @@ class SplitJob(UnitJob):
         return asdict(split)
 
 
-def take_val(files: Sequence[Path], tokens: Path, held: Held, tokenizer: Tokenizer) -> ValSplit:
+def take_val(files: Sequence[Address], tokens: Address, held: Held, tokenizer: Tokenizer) -> ValSplit:
     """Decide on val for the documents of a layout, whose tokens lie in the folder `tokens`."""
     ranks = _Ranks.of(files, held.seed)
     total, target = ranks.total, held.exact * ranks.total
@@ -164,7 +165,7 @@ class _Ranks:
     documents: int
 
     @classmethod
-    def of(cls, files: Sequence[Path], seed: int) -> _Ranks:
+    def of(cls, files: Sequence[Address], seed: int) -> _Ranks:
         read = [(batch.column("content_hash").to_numpy(), batch.column("length").to_numpy())
                 for batch in batches_of(files, ["content_hash", "length"])]  # fmt: skip
         hashes, lengths = (np.concatenate(column) for column in zip(*read, strict=True))
@@ -195,7 +196,7 @@ class _Ranks:
 
 
 def _cut(
-    files: Sequence[Path], folder: Path, content_hash: int, wanted: Fraction, tokenizer: Tokenizer
+    files: Sequence[Address], folder: Address, content_hash: int, wanted: Fraction, tokenizer: Tokenizer
 ) -> Halved | None:
     """Cut about `wanted` tokens, the EOS counted, from the end of a text and all its copies; None if it has too few."""
     rows = list(_rows_of(files, content_hash))
@@ -203,15 +204,15 @@ def _cut(
     if length < 3:
         return None
     val = min(max(round(wanted / len(rows)), 2), length - 1)
-    ids = np.memmap(folder / f"{first['unit']:08x}.bin", tokenizer.dtype, mode="r")
-    text = ids[first["start"] : first["start"] + length - 1]
+    place, width = place_at(folder / f"{first['unit']:08x}.bin"), tokenizer.dtype.itemsize
+    text = np.frombuffer(place.read(first["start"] * width, (length - 1) * width), tokenizer.dtype)
     keep, boundary = cut_place(text, length - val, min(val // 2, _REACH), tokenizer)
     val_bytes = min(len(tokenizer.decode(text[keep:]).encode()), first["bytes"])
     suffix = _free_suffix(files, [row["id"] for row in rows])
     return Halved(first["id"], first["id"] + suffix, len(rows), keep, length, boundary, content_hash, val_bytes)
 
 
-def _rows_of(files: Sequence[Path], content_hash: int) -> Iterator[dict[str, Any]]:
+def _rows_of(files: Sequence[Address], content_hash: int) -> Iterator[dict[str, Any]]:
     """The documents of one text. Another text of the same hash, if there were one, would be told by its length."""
     columns, length = ["id", "content_hash", "unit", "start", "length", "bytes"], None
     for batch in batches_of(files, columns):
@@ -222,7 +223,7 @@ def _rows_of(files: Sequence[Path], content_hash: int) -> Iterator[dict[str, Any
                 yield row
 
 
-def _free_suffix(files: Sequence[Path], ids: Sequence[str]) -> str:
+def _free_suffix(files: Sequence[Address], ids: Sequence[str]) -> str:
     """What makes the ids of these documents' ends: `#val`, or `#val2` and so on where a document has such an id."""
     number = 1
     while True:
@@ -233,7 +234,7 @@ def _free_suffix(files: Sequence[Path], ids: Sequence[str]) -> str:
         number += 1
 
 
-def write_split(files: Sequence[Path], split: ValSplit, held: Held, fields: int, out: Path) -> None:
+def write_split(files: Sequence[Address], split: ValSplit, held: Held, fields: int, out: Address) -> None:
     """The same documents in the same order with their new splits, and two rows for one that is cut."""
     schema = encoded_schema(fields).append(pa.field("cut", pa.bool_()))
     with table_writer(out, schema) as writer:

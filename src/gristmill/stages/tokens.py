@@ -6,7 +6,6 @@ import pickle
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ from gristmill.core.arrays import Ints
 from gristmill.core.hashing import derive_key, mix64_array
 from gristmill.curate.dedup.drops import UnitDrops, drop
 from gristmill.curate.ledger import Ledger, Passed
+from gristmill.places.address import Address
 from gristmill.places.door import place_at
 from gristmill.stages.relation import Drops, batches_of, pass_writers, without
 from gristmill.stages.work import Facts, TextsJob
@@ -51,7 +51,7 @@ class TokensJob(TextsJob):
     """Writes WORK/tokens/NUMBER.bin (ids end to end) and NUMBER.parquet (a row each document of it)."""
 
     suffixes: ClassVar[Sequence[str]] = (".parquet", ".dropped.parquet", ".bin")
-    dropped: tuple[Path, ...]
+    dropped: tuple[Address, ...]
     drops: tuple[Drops, ...]
     fields: tuple[str, ...]
     encoding: Encoding
@@ -141,7 +141,7 @@ def _remember(data: bytes, tokenizer: Tokenizer) -> None:
     _loaded[data] = tokenizer
 
 
-def _count_dropped(files: Sequence[Path], tokenizer: Tokenizer) -> dict[str, int]:
+def _count_dropped(files: Sequence[Address], tokenizer: Tokenizer) -> dict[str, int]:
     """Tokens of the documents that each rule dropped, EOS included, as their texts stood when they left."""
     counts: Counter[str] = Counter()
     for batch in batches_of(files, ["rule", "text"]):

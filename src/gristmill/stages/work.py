@@ -10,10 +10,10 @@ the files that the marker vouches for are there.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from gristmill.core.hashing import fingerprint
@@ -21,7 +21,7 @@ from gristmill.core.progress import BYTES, Progress, count
 from gristmill.curate.ledger import READ
 from gristmill.engine.base import Engine
 from gristmill.places.address import Address
-from gristmill.places.door import place_at
+from gristmill.places.door import place_at, remove_all, sizes
 from gristmill.places.local import standing_folders
 from gristmill.stages.relation import Footer, Relation, footer
 
@@ -56,15 +56,15 @@ class UnitJob:
 
     suffixes: ClassVar[Sequence[str]] = (".parquet",)
     number: int = 0
-    folder: Path
+    folder: Address
     size: int = 0
 
     @property
-    def marker(self) -> Path:
+    def marker(self) -> Address:
         return self.folder / f"{self.number:08x}.json"
 
     @property
-    def outputs(self) -> Sequence[Path]:
+    def outputs(self) -> Sequence[Address]:
         return [self.marker.with_suffix(suffix) for suffix in self.suffixes]
 
 
@@ -72,7 +72,7 @@ class UnitJob:
 class TextsJob(UnitJob):
     """A job on the texts of a unit, which stand on the pass `upstream`."""
 
-    texts: Path
+    texts: Address
     upstream: str
 
 
@@ -110,7 +110,7 @@ class Workshop:
     """Where the jobs and queries of a run are done: by its engine, in its folder, while somebody is told."""
 
     engine: Engine
-    folder: Path
+    folder: Address
     progress: Progress
 
     def complete(self, jobs: Sequence[Job], what: str, unit: str = BYTES) -> list[Done]:
@@ -153,10 +153,10 @@ class Workshop:
                                       for name, parts in tables.items()})  # fmt: skip
         return found
 
-    def _run(self, query: Query, tables: Mapping[str, Sequence[Path]]) -> Relation:
+    def _run(self, query: Query, tables: Mapping[str, Sequence[Address]]) -> Relation:
         marker = self._marker(query)
-        marker.parent.mkdir(parents=True, exist_ok=True)
-        marker.unlink(missing_ok=True)
+        place_at(marker.parent).make_folder()
+        place_at(marker).remove()
         files = self.engine.query(query.sql, tables, marker.with_suffix(".parquet"))
         found = zip(files, self.engine.map(footer, files), strict=True)
         facts = {"files": [[file.name, *ends] for file, ends in found]}
@@ -167,17 +167,24 @@ class Workshop:
         marker = self._marker(query)
         done = _read_marker(marker, query.fingerprint)
         found = _answered(marker, done) if done else None
-        return found if found and all(file.exists() for file in found.files) else None
+        return found if found and _are_there(found.files) else None
 
-    def _marker(self, query: Query) -> Path:
+    def _marker(self, query: Query) -> Address:
         return self.folder / query.step / f"{query.number:08x}.json"
 
     def forget(self, query: Query) -> None:
         """Remove rows that nobody will read again, after the marker that vouches for them."""
         found = self.answer(query)
-        self._marker(query).unlink(missing_ok=True)
-        for file in found.files if found else ():
-            file.unlink(missing_ok=True)
+        place_at(self._marker(query)).remove()
+        remove_all(os.fspath(file) for file in (found.files if found else ()))
+
+
+def _are_there(files: Sequence[Address]) -> bool:
+    """Whether all of these are files; there may be thousands, in one folder."""
+    try:
+        return bool(list(sizes(os.fspath(file) for file in files)))
+    except FileNotFoundError:
+        return False
 
 
 def finished(job: Job) -> Done | None:
@@ -216,7 +223,7 @@ def _read_marker(marker: Address, expected: str) -> Done | None:
     return Done(values["facts"], expected) if values["fingerprint"] == expected else None
 
 
-def _answered(marker: Path, done: Done) -> Relation:
+def _answered(marker: Address, done: Done) -> Relation:
     """The rows of a query by its marker, which says of each file what its footer does."""
     files = tuple(marker.with_name(name) for name, *_ in done.facts["files"])
     footers = tuple(Footer(*ends) for _, *ends in done.facts["files"])

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gristmill.curate.dedup.near import Near, unit_table
-from gristmill.curate.dedup.sets import Sets, set_rows, shingle_sets
+from gristmill.curate.dedup.sets import FetchedSets, Sets, open_sets, set_rows, sets_schema, shingle_sets
+from gristmill.places.door import place_at
+from gristmill.places.local import Local
+from gristmill.places.memory import view
 
 
 def _mixed(x: int) -> int:
@@ -93,3 +99,22 @@ def test_sets_are_found_in_their_batches(make_batch: Any, texts_of: Any) -> None
     same = np.stack([addresses, addresses])
     similarities(same, np.stack([sizes, sizes]), 0.5, out)
     assert np.all(out == 1.0) and len(hashes)
+
+
+def test_sets_of_a_file_that_cannot_be_mapped_are_those_of_a_map(
+    make_batch: Any, texts_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents = make_batch([*texts_of(30), "one"], unit=3)  # a single word has no shingle of five
+    wanted = np.asarray(documents.batch["doc"])
+    with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as file, pa.ipc.new_file(file, sets_schema()) as writer:
+        for i in range(0, 31, 7):
+            for rows in set_rows(documents.batch.slice(i, 7), wanted, wanted, Near()):
+                writer.write_batch(rows)
+    docs, found = np.concatenate([wanted[::-3], wanted[:2], wanted[-1:]]), []
+    for maps in (True, False):
+        monkeypatch.setattr(Local, "maps", maps)
+        sets = open_sets(place_at(tmp_path / "a.arrow"))
+        places = zip(*(column.tolist() for column in sets.locate(docs)), strict=True)
+        found.append([view(address, "<u8", size).tolist() for address, size in places if size])
+    assert found[0] == found[1] and len(found[0]) >= 12
+    assert isinstance(sets, FetchedSets) and sets.locate(docs[:0])[0].tolist() == []
