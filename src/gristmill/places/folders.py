@@ -128,7 +128,8 @@ def _without_uploads(folder: Address, is_ours: IsOurs) -> list[str]:
                 "bucket remove them, as docs/remote.md says."]  # fmt: skip
     names = ", ".join(each.path.removeprefix(f"{root}/") for each in found[:_SHOWN])
     more = f" and {len(found) - _SHOWN:,} more" if len(found) > _SHOWN else ""
-    return [f"Gave up {len(found):,} uploads that a run left unfinished: {names}{more}."] if found else []
+    what = "an upload" if len(found) == 1 else f"{len(found):,} uploads"
+    return [f"Gave up {what} that a run left unfinished: {names}{more}."] if found else []
 
 
 def look_at(folder: Address, look: Callable[[], None]) -> None:

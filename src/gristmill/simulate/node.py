@@ -76,7 +76,8 @@ class Node:
         interval = 1 / options.requests_per_second if options.requests_per_second else 0.0
         network = np.array([options.bytes_per_second, options.latency_seconds, 0.0, interval])
         limits = np.array([READAHEAD_BYTES, self._group_size(0).ahead, _THREADS, REQUESTS])
-        requests = np.stack([asked.sizes, asked.shards, asked.groups])
+        placed = np.lexsort((asked.starts, asked.shards, names))
+        requests = np.stack([asked.sizes, asked.shards, asked.groups, placed])
         known = np.zeros((options.ranks, len(self._sums)), dtype=np.int64)
         end = pass_time(
             edges, self._groups, requests, self._sums, known, network, limits, options.step_seconds, begins, waits
