@@ -94,7 +94,7 @@ def test_servers_that_list_none_and_people_who_may_not_are_told_in_a_sentence_wi
         proxy.begin(lambda number, method, fault=fault: fault)
         with pytest.raises(OSError) as told:
             place_at(folder).unfinished()
-        assert words in told.value.strerror
+        assert words in str(told.value)
         said = repr(told.value) + repr(told.value.__context__) + repr(told.value.__cause__)
         assert "Signature" not in said and "the-key" not in said
 
@@ -106,9 +106,14 @@ def test_where_nothing_is_signed_nothing_is_asked(folder: str, proxy: Any, monke
 
 
 def test_a_bucket_that_is_a_host_of_its_own_is_asked_there(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
+    asked: list[str] = []
+
+    def fetched(address: str, method: str, timeout: float) -> bytes:
+        asked.append(address)
+        return b"<L/>"
+
     with monkeypatch.context() as patch:
-        patch.setattr(multipart, "_fetched", lambda address, *rest: asked.append(address) or b"<L/>")
+        patch.setattr(multipart, "_fetched", fetched)
         patch.setenv("AWS_SESSION_TOKEN", "a-token")
         patch.delenv("AWS_ENDPOINT_URL")
         place_at("s3://bucket/a b").unfinished()

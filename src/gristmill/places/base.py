@@ -219,6 +219,7 @@ class Place(Protocol):
 
     def give_up(self, upload: Unfinished) -> None:
         """Have nothing left of an upload to this file."""
+        return
 
     def is_lock(self) -> bool:
         """Whether a file can be a lock of ours."""
