@@ -24,7 +24,10 @@ def passed(
     edges = np.stack([one + rank * one[-1] for rank in range(ranks)]).astype(np.int64)
     rows = sizes, shards or [0] * len(sizes), of_group, placed or range(len(sizes))
     requests = np.array(rows, dtype=np.int64).reshape(4, -1)
-    network, limits = np.array([bandwidth, latency, 0.0, interval]), np.array([ahead, 4, 2, connections])
+    network, limits = (
+        np.array([bandwidth, latency, 0.0, interval]),
+        np.array([ahead, 4, 2, connections, -(-connections // 2)]),
+    )
     count = 1 + max(shards or [0])
     begins, waits, known = np.empty(len(groups)), np.empty(len(groups)), np.zeros((ranks, count), dtype=np.int64)
     numbers = np.arange(len(groups))

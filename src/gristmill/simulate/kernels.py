@@ -105,8 +105,8 @@ def _request(link: Any, network: Any, now: Any) -> Any:
 
 
 @compiled
-def _send(state: Any, links: Any, times: Any, left: Any, requests: Any, network: Any, now: Any) -> None:
-    """Let a rank's free connections take what waits: half of them, where no thread builds what it is for."""
+def _send(state: Any, links: Any, times: Any, left: Any, requests: Any, fewer: Any, network: Any, now: Any) -> None:
+    """Let a rank's free connections take what waits: `fewer` of them, where no thread builds what it is for."""
     busy = 0
     for i in range(times.size):
         busy += links[i, _REQUEST] != _NONE
@@ -114,7 +114,7 @@ def _send(state: Any, links: Any, times: Any, left: Any, requests: Any, network:
         if state[_NEXT] == state[_END]:
             return
         request = requests[_QUEUE, state[_NEXT]]
-        if 2 * busy >= times.size and requests[_GROUPS, request] >= state[_BEGUN]:
+        if busy >= fewer and requests[_GROUPS, request] >= state[_BEGUN]:
             return
         if links[i, _REQUEST] == _NONE:
             busy += 1
@@ -194,7 +194,7 @@ def _pass(
     for r in range(ranks):  # what is asked for when a loader is made, before there are readers
         own = slice(r * connections, (r + 1) * connections)
         _ask(states[r], edges[r], requests[_SIZES])
-        _send(states[r], links[own], times[own], left[own], requests, network, now)
+        _send(states[r], links[own], times[own], left[own], requests, limits[4], network, now)
     while True:
         group, ready, built = groups[step], now >= asked_at, True
         for r in range(ranks):
@@ -204,7 +204,7 @@ def _pass(
             elif ready:
                 _advance(states[r], threads[r], edges[r], requests, missing[r], limits)
             own = slice(r * connections, (r + 1) * connections)
-            _send(states[r], links[own], times[own], left[own], requests, network, now)
+            _send(states[r], links[own], times[own], left[own], requests, limits[4], network, now)
         for i in range(times.size):
             if times[i] > now:
                 turns[i] = times[i]
@@ -234,7 +234,8 @@ def pass_time(
 
     Step s is of group groups[s], for which rank r makes the requests [edges[r, g], edges[r, g + 1]). requests: their
     bytes, shards and groups, and those of each group in the order of their places. sums: the bytes of each shard's
-    sums, which rank r has of those in known[r]. limits: bytes ahead, groups ahead, threads, connections.
+    sums, which rank r has of those in known[r]. limits: bytes ahead, groups ahead, threads,
+    connections, and how many of these are used for what no thread waits for.
     """
     ranks, connections = len(edges), int(limits[3])
     states, threads = np.zeros((ranks, 6), np.int64), np.full((ranks, int(limits[2])), _NONE)
