@@ -5,17 +5,21 @@
         print(proxy.counts())
 
 The proxy is a process of its own, so that it shares no interpreter with what is measured, and passes bytes on as they
-come: it reads no more of HTTP than where a request begins. A request waits for `latency` before the server sees it, the
-first of a connection twice as long (a handshake). The bodies of all connections share `bandwidth` fairly, 64 KiB in
-turn. Behind it SeaweedFS is what limits: on two cores that others use too it gives 100 MB/s and 200 requests a second,
-with the proxy or without, so that shapes should ask for less than that.
+come: it reads no more of HTTP than where a request begins and how long an answer is. A request waits for `latency`
+before the server sees it, the first of a connection twice as long (a handshake). The bodies of all connections share
+`bandwidth` fairly, 64 KiB in turn; the first part of an answer is shorter, each by another length: else answers that
+began together would end together for ever, which no network brings about. Behind it SeaweedFS is what limits: on two
+cores that others use too it gives 100 MB/s and 200 requests a second, with the proxy or without, so that shapes should
+ask for less than that.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -25,9 +29,15 @@ from collections.abc import Awaitable, Callable
 from typing import Self
 
 _PART = 64 << 10
+# What the first parts of answers differ by, as a share of a whole one: all lengths, alike often.
+_STRIDE = (5**0.5 - 1) / 2
 # What a link that was idle may send at once: more than a timer is late by, less than a request takes.
 _CREDIT_SECONDS = 0.002
+# What an answer announces and is not there by then does not come: it is one to HEAD.
+_FOLLOWS_SECONDS = 0.003
+_LENGTH = re.compile(rb"\r\nContent-Length: (\d+)\r\n", re.IGNORECASE)
 Wait = Callable[[bytes], Awaitable[None]]
+Part = Callable[[], Awaitable[bytes]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,7 +118,7 @@ class _Link:
         self.begin(Shape())
 
     def begin(self, shape: Shape) -> None:
-        self.shape, self.counts = shape, Counts()
+        self.shape, self.counts, self.answers = shape, Counts(), 0
         self.bytes, self.requests = _Turns(shape.bandwidth), _Turns(shape.requests)
 
     async def serve(self, listening: socket.socket) -> None:
@@ -126,6 +136,8 @@ class _Connection:
     def __init__(self, link: _Link, client: socket.socket) -> None:
         self._link, self._client, self._server = link, client, socket.socket()
         self._answered, self._in_head = True, False
+        # Of an answer: what has come too early, and how much is to come.
+        self._rest, self._left = b"", 0
 
     async def run(self) -> None:
         link = self._link
@@ -137,20 +149,39 @@ class _Connection:
             await asyncio.get_running_loop().sock_connect(self._server, ("127.0.0.1", link.port))
             await asyncio.sleep(link.shape.latency)
             async with asyncio.TaskGroup() as both:
-                both.create_task(self._pass(self._client, self._server, self._ask))
-                both.create_task(self._pass(self._server, self._client, self._tell))
+                both.create_task(self._pass(self._asked, self._server, self._ask))
+                both.create_task(self._pass(self._told, self._client, self._tell))
         except* OSError:
             pass  # one side has gone, which the other is told by the end of its connection
         finally:
             self._client.close()
             self._server.close()
 
-    async def _pass(self, source: socket.socket, target: socket.socket, wait: Wait) -> None:
-        loop = asyncio.get_running_loop()
-        while data := await loop.sock_recv(source, _PART):
+    async def _pass(self, part: Part, target: socket.socket, wait: Wait) -> None:
+        while data := await part():
             await wait(data)
-            await loop.sock_sendall(target, data)
+            await asyncio.get_running_loop().sock_sendall(target, data)
         target.shutdown(socket.SHUT_WR)
+
+    async def _asked(self) -> bytes:
+        return await asyncio.get_running_loop().sock_recv(self._client, _PART)
+
+    async def _told(self) -> bytes:
+        """A part of an answer, however the kernel hands it over; what comes beyond it is the next one's."""
+        loop, size = asyncio.get_running_loop(), _PART
+        data, self._rest = self._rest or await loop.sock_recv(self._server, _PART), b""
+        if not self._answered:
+            self._link.answers += 1
+            size, self._left = 1 + int(_PART * (self._link.answers * _STRIDE % 1)), _length(data)
+        with contextlib.suppress(TimeoutError):
+            while len(data) < min(size, self._left):
+                more = await asyncio.wait_for(loop.sock_recv(self._server, _PART), _FOLLOWS_SECONDS)
+                data += more
+                if not more:
+                    break
+        data, self._rest = data[:size], data[size:]
+        self._left -= len(data)
+        return data
 
     async def _ask(self, data: bytes) -> None:
         """Bytes that follow an answer begin a request: nobody sends the next one before the last is answered."""
@@ -169,6 +200,13 @@ class _Connection:
         if not self._in_head:
             self._link.counts.body_bytes += size
             await self._link.bytes.take(size)
+
+
+def _length(data: bytes) -> int:
+    """Bytes of an answer that begins with this, head and body, as far as it says so."""
+    head, end, _ = data.partition(b"\r\n\r\n")
+    found = _LENGTH.search(head + end)
+    return len(head + end) + int(found[1]) if found else len(data)
 
 
 def _obey(link: _Link, loop: asyncio.AbstractEventLoop) -> None:

@@ -1,7 +1,8 @@
 """What `plan.simulate()` says of a run beside what the run does: a real S3 server behind a network of a given shape.
 
-    python benchmarks/simulate.py                   # all cases; about five minutes
+    python benchmarks/simulate.py                          # all cases; about seven minutes
     python benchmarks/simulate.py --only "one rank"
+    python benchmarks/simulate.py --only "two ranks" --save  # into the results of an earlier run
 
 Results go to benchmarks/results/simulate.json and simulate.md.
 """
@@ -13,6 +14,7 @@ import dataclasses
 import json
 import multiprocessing
 import os
+import statistics
 import sys
 import tempfile
 import time
@@ -31,6 +33,7 @@ from shaped_proxy import Shape, ShapedProxy
 sys.path.append(str(BENCHMARKS.parent / "tests"))
 from s3_server import BUCKET, KEY, SECRET, Server
 
+RESULTS = BENCHMARKS / "results"
 SHARDS, TOKENS, SEQ_LEN = 8, 6_000_000, 1024
 CACHE = 48_000_000  # half of the store
 # Within what share the figures of a run must be met; stalls also where they are met within 1 % of the run's time.
@@ -40,7 +43,10 @@ NO_STALL = 0.01
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One run: what it reads, over which network, on how many ranks of one node, which may share a cache on disk."""
+    """One run: what it reads, over which network, on how many ranks of one node, which may share a cache on disk.
+
+    rounds: where one run differs much from the next, the median of so many is taken.
+    """
 
     name: str
     bandwidth: float
@@ -51,6 +57,7 @@ class Case:
     locality: tuple[int, int] | None = (256, 16)
     ranks: int = 1
     cache: int = 0
+    rounds: int = 1
 
     def plan(self, store: str) -> gm.Plan:
         near = None if self.locality is None else gm.Locality(*self.locality)
@@ -67,7 +74,7 @@ CASES = [
     Case("locality, one rank, bandwidth that suffices", 8e6, 0.1, 0.2, 60),
     Case("locality, one rank, bandwidth that does not", 4e6, 0.1, 0.01, 300),
     Case("locality, one rank, far away", 8e6, 0.5, 0.02, 300),
-    Case("locality in small blocks, one rank", 6e6, 0.3, 0.02, 200, locality=(64, 16)),
+    Case("locality in small blocks, one rank", 6e6, 0.3, 0.02, 200, locality=(64, 16), rounds=5),
     Case("global shuffle, one rank", 8e6, 0.5, 0.5, 40, batch_size=16, locality=None),
     Case("global shuffle, one rank, step too quick", 8e6, 0.5, 0.05, 60, batch_size=16, locality=None),
     Case("locality, two ranks, bandwidth that suffices", 16e6, 0.1, 0.2, 60, ranks=2),
@@ -82,17 +89,27 @@ def main() -> int:
     """Run all cases, write the results, and print the report; 1 when a figure is further off than allowed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="cases whose name holds this")
-    only = parser.parse_args().only
-    machine = facts()
+    parser.add_argument("--save", action="store_true", help="put these cases into the results of an earlier run")
+    given = parser.parse_args()
+    only, machine = given.only, facts()
     with tempfile.TemporaryDirectory() as folder:
         results = _measure([case for case in CASES if only in case.name], Path(folder))
+    if only and given.save:
+        results = _among_others(results)
     report = _report(results, machine | {"load_after": load()})
-    if not only:
+    if given.save or not only:
         values = {"machine": machine, "cases": results}
-        (BENCHMARKS / "results" / "simulate.json").write_text(json.dumps(values, indent=1) + "\n")
-        (BENCHMARKS / "results" / "simulate.md").write_text(report)
+        (RESULTS / "simulate.json").write_text(json.dumps(values, indent=1) + "\n")
+        (RESULTS / "simulate.md").write_text(report)
     print(report)
     return int(any(not _within(result, name) for result in results for name in ALLOWED))
+
+
+def _among_others(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """These cases with all others of the last results, as they are listed above."""
+    before = json.loads((RESULTS / "simulate.json").read_text())["cases"]
+    known = {result["case"]["name"]: result for result in (*before, *results)}
+    return [known[case.name] for case in CASES if case.name in known]
 
 
 def _measure(cases: list[Case], folder: Path) -> list[dict[str, Any]]:
@@ -133,8 +150,10 @@ def _upload(folder: Path, port: int) -> None:
 
 def _compared(case: Case, local: str, store: str, proxy: ShapedProxy) -> dict[str, Any]:
     print(case.name, file=sys.stderr)
-    simulated, real = case.simulated(local), _run(case, store, proxy)
-    return {"case": dataclasses.asdict(case), "simulated": {name: simulated[name] for name in real}, "real": real}
+    simulated, runs = case.simulated(local), [_run(case, store, proxy) for _ in range(case.rounds)]
+    real = {name: type(each)(statistics.median_low(run[name] for run in runs)) for name, each in runs[0].items()}
+    told = {name: simulated[name] for name in real}
+    return {"case": dataclasses.asdict(case), "simulated": told, "real": real, "runs": runs}
 
 
 def _run(case: Case, store: str, proxy: ShapedProxy) -> dict[str, float]:
@@ -218,14 +237,17 @@ _INTRODUCTION = (
     "`shaped_proxy.py`, which adds the latency and limits the bandwidth. A process a rank takes batches of 1,024 "
     "tokens with labels and sleeps for the step's time; ranks begin each step together. Bytes and requests are what "
     "the proxy counts from the moment at which the stores are open; the first batch is timed from there. What is "
-    "further off than 2 % (bytes, requests) or 10 % (times; stalls also 1 % of the run's time) is marked."
+    "further off than 2 % (bytes, requests) or 10 % (times; stalls also 1 % of the run's time) is marked. Where one "
+    "run differs much from the next (a network that is just too slow), the real figure is the median of several."
 )
 
 
 def _cell(result: dict[str, Any], name: str) -> str:
     simulated, real = result["simulated"][name], result["real"][name]
     shown = f"{simulated:,.2f} / {real:,.2f}" if isinstance(simulated, float) else f"{simulated:,} / {real:,}"
-    return f"{shown} ({_off(result, name):+.1%}{'' if _within(result, name) else ' **off**'})"
+    runs = [run[name] for run in result["runs"]]
+    between = f"; {min(runs):,.2f} to {max(runs):,.2f} in {len(runs)} runs" if max(runs) > min(runs) else ""
+    return f"{shown} ({_off(result, name):+.1%}{'' if _within(result, name) else ' **off**'}{between})"
 
 
 if __name__ == "__main__":

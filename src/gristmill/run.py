@@ -191,6 +191,8 @@ def _made(
 ) -> Manifest:
     """The store, in folders that are held; its manifest comes last."""
     root = address_of(pipeline.recipe.out)
+    for text in making.claim.notes:
+        pipeline.progress.note(text)
     splits = _carried_out(pipeline, units, tokenizer, making)
     pipeline.write_account(making, keep_texts=options.keep_dropped)
     _check_not_empty(pipeline, splits, len(files))

@@ -60,7 +60,9 @@ def test_token_files_are_one_a_line_and_those_of_a_split_alone(capsys: pytest.Ca
 
 def test_a_check_names_what_no_sum_covers_and_counts_faults(capsys: pytest.CaptureFixture[str]) -> None:
     covered: dict[str, dict[str, int | str]] = {"tokens": {"files": 1, "bytes": 2468, "by": "the manifest"}}
-    show_findings("corpus", Findings(1, 1234, 4, ["torn"], covered, ["stray.txt"]), "in 1.0 s")
+    uploads = {"train/shard-00001.bin": "2026-11-17T22:00:23Z"}
+    show_findings("corpus", Findings(1, 1234, 4, ["torn"], covered, ["stray.txt"], uploads), "in 1.0 s")
     out = capsys.readouterr().out
+    assert "train/shard-00001.bin has an upload that began 2026-11-17T22:00:23Z and has not ended" in out
     assert "tokens      1  2,468  the manifest\n" in out and "stray.txt is covered by no sum" in out
     assert "corpus: 1 shards, 4 documents, 1,234 tokens: faults: 1\n" in out and out.endswith("Verified in 1.0 s.\n")

@@ -15,17 +15,23 @@ KB = 1000
 def passed(
     groups: list[list[int]], *, ranks: int = 1, step: float = 1.0, bandwidth: float = KB, latency: float = 0.0,
     interval: float = 0.0, sums: int = 0, ahead: int = 100 * KB, connections: int = 4,
+    shards: list[int] | None = None, placed: list[int] | None = None,
 ) -> tuple[list[float], list[float], float]:  # fmt: skip
     """When steps begin, how long they wait, and the end: a step a group, whose requests are so large on every rank."""
     sizes = [size for _ in range(ranks) for group in groups for size in group]
     of_group = [g for _ in range(ranks) for g, group in enumerate(groups) for _ in group]
     one = np.append(0, np.cumsum([len(group) for group in groups]))
     edges = np.stack([one + rank * one[-1] for rank in range(ranks)]).astype(np.int64)
-    requests = np.array([sizes, [0] * len(sizes), of_group], dtype=np.int64).reshape(3, -1)
-    network, limits = np.array([bandwidth, latency, 0.0, interval]), np.array([ahead, 4, 2, connections])
-    begins, waits, known = np.empty(len(groups)), np.empty(len(groups)), np.zeros((ranks, 1), dtype=np.int64)
+    rows = sizes, shards or [0] * len(sizes), of_group, placed or range(len(sizes))
+    requests = np.array(rows, dtype=np.int64).reshape(4, -1)
+    network, limits = (
+        np.array([bandwidth, latency, 0.0, interval]),
+        np.array([ahead, 4, 2, connections, -(-connections // 2)]),
+    )
+    count = 1 + max(shards or [0])
+    begins, waits, known = np.empty(len(groups)), np.empty(len(groups)), np.zeros((ranks, count), dtype=np.int64)
     numbers = np.arange(len(groups))
-    end = pass_time(edges, numbers, requests, np.array([sums]), known, network, limits, step, begins, waits)
+    end = pass_time(edges, numbers, requests, np.full(count, sums), known, network, limits, step, begins, waits)
     return begins.round(6).tolist(), waits.round(6).tolist(), round(end, 6)
 
 
@@ -41,8 +47,8 @@ def test_a_new_connection_takes_the_latency_twice_but_for_the_one_that_opened_th
 def test_requests_share_the_bandwidth_in_turn_and_are_done_when_their_bytes_are() -> None:
     assert passed([[KB, KB]])[0] == [2.0]
     assert passed([[500], [2 * KB]], step=0)[0] == [0.5, 2.5]
-    part = 65_536  # of which the first has two, and the second one, which comes between them
-    assert passed([[2 * part], [part]], step=0, bandwidth=part)[0] == [3.0, 3.0]
+    part = 65_536  # of which the first has two, and the second one, of which a piece comes between them
+    assert passed([[2 * part], [part]], step=0, bandwidth=part)[0] == [2.381966, 3.0]
 
 
 def test_what_is_fetched_in_time_is_not_waited_for() -> None:
@@ -73,6 +79,12 @@ def test_the_sums_of_a_shard_come_once_behind_its_first_bytes_and_all_others_wai
     assert passed([[KB]], sums=500)[0] == [1.5]
     assert passed([[KB], [KB]], sums=500, connections=1, step=0)[0] == [1.5, 2.5]
     assert passed([[500, KB]], sums=500)[0] == [2.0]
+
+
+def test_what_a_group_lacks_when_it_is_built_is_asked_for_in_the_order_of_its_places() -> None:
+    one = {"sums": 1, "latency": 1.0, "bandwidth": 1e12, "connections": 2}
+    assert passed([[1, 1, 1]], shards=[0, 1, 0], **one)[0] == [3.0]  # type: ignore[arg-type]
+    assert passed([[1, 1, 1]], shards=[0, 1, 0], placed=[0, 2, 1], **one)[0] == [4.0]  # type: ignore[arg-type]
 
 
 def test_ranks_share_the_network_and_begin_a_step_together() -> None:

@@ -32,6 +32,7 @@ from gristmill.places.traffic import traffic
 
 # Enough to hide a slow read of a batch of 64 x 2,048 with all keys (3.4 MB); buffers are used again, not grown.
 READAHEAD_BYTES = 64 << 20
+THREADS = 2
 Ahead = FetchAhead[Located]
 # Batches that wait longer than the caches of a processor hold them need not be written through these.
 _CACHED_BYTES = 32 << 20
@@ -75,7 +76,7 @@ class PlanLoader(Observed, ABC, Generic[Item]):
         world_size: int = 1,
         *,
         keys: str | Sequence[str] = (),
-        threads: int = 2,
+        threads: int = THREADS,
         readahead_bytes: int = READAHEAD_BYTES,
         max_docs: int | None = None,
         pad_to_multiple_of: int | None = None,

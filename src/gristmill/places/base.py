@@ -37,6 +37,14 @@ class Range(NamedTuple):
     size: int
 
 
+class Unfinished(NamedTuple):
+    """An upload to `path` that was begun and has not ended: its parts are kept, paid for, and shown by no listing."""
+
+    path: str
+    began: str
+    number: str
+
+
 class Attempt(Protocol):
     """A file that is being written under a temporary name, unique across hosts, runs and attempts."""
 
@@ -216,6 +224,14 @@ class Place(Protocol):
 
     def clear_leftovers(self) -> None:
         """Remove what killed processes left of their attempts to write this file."""
+
+    def unfinished(self) -> Sequence[Unfinished]:
+        """Uploads to this file, or below this folder, that have not ended; none where nothing is uploaded."""
+        return ()
+
+    def give_up(self, upload: Unfinished) -> None:
+        """Have nothing left of an upload to this file."""
+        return
 
     def is_lock(self) -> bool:
         """Whether a file can be a lock of ours."""

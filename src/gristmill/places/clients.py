@@ -148,12 +148,18 @@ def _made(root: str, options: StorageOptions, parts: bool) -> ObjectStore:
         raise ConfigError(f"{root} cannot be asked with these settings ({reason_of(error)}).") from None
 
 
-def make_client(root: str, options: StorageOptions, patience: Patience | None = None) -> ObjectStore:
-    """A client of a bucket, whose retries are ours, or its own with this `patience`."""
+def make_client(
+    root: str, options: StorageOptions, patience: Patience | None = None, *, is_endpoint: bool = False
+) -> ObjectStore:
+    """A client of a bucket, whose retries are ours, or its own with this `patience`.
+
+    With `is_endpoint` a bucket of S3 answers at the endpoint itself, and not below it.
+    """
     scheme, _, where = root.partition("://")
     retries = _retries(patience)
     if scheme == "s3":
-        return _s3(where, options, retries)
+        hosted = {"virtual_hosted_style_request": True} if is_endpoint else {}
+        return _s3(where, options, retries, hosted)
     if scheme == "gs":
         return GCSStore(where, retry_config=retries, **_common(options, options.endpoint, "base_url"))
     if scheme == "az":
@@ -173,14 +179,14 @@ def _retries(patience: Patience | None) -> RetryConfig:
     return {"max_retries": tries, "backoff": backoff, "retry_timeout": deadline}
 
 
-def _s3(bucket: str, options: StorageOptions, retries: RetryConfig) -> S3Store:
+def _s3(bucket: str, options: StorageOptions, retries: RetryConfig, hosted: dict[str, bool]) -> S3Store:
     """S3 by the order of AWS's own tools: what is said, the environment, the profile, the machine's role."""
     names = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
     profile = {} if options.anonymous else profile_of(options.profile)
     said = next(filter(None, map(os.environ.get, names)), None)
     endpoint = options.endpoint or said or profile.get("endpoint_url")
     region = options.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    settings: dict[str, Any] = {"region": region or profile.get("region")}
+    settings: dict[str, Any] = {"region": region or profile.get("region"), **hosted}
     if profile and (options.profile or not os.environ.get("AWS_ACCESS_KEY_ID")):
         settings["credential_provider"] = credentials_of(profile)
     given = {name: value for name, value in settings.items() if value is not None}

@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from gristmill.core.errors import ConfigError
+from gristmill.core.errors import ConfigError, GristmillError
 from gristmill.places.address import Address
 from gristmill.places.door import place_at, remove_all
 from gristmill.places.local import disk_errors, is_temporary
 
 UNFINISHED = "gristmill-unfinished.json"
 LOCK = ".lock"
+_SHOWN = 3
 _ADVICE = "This folder is not finished: run the command that is named here again."
 
 # Whether a name below a folder, "train/shard-00000.bin" or, for a folder, "train/", is one of ours.
@@ -34,6 +35,8 @@ class Claim:
     folder: Address
     about: Mapping[str, object]
     names: set[str] = field(default_factory=set)
+    # What was found of an earlier run that its user should know.
+    notes: list[str] = field(default_factory=list)
 
     def add(self, names: Iterable[str]) -> None:
         """Say that these files are ours, before they appear."""
@@ -112,6 +115,23 @@ def remove(folder: Address, is_ours: IsOurs) -> None:
             place_at(folder / name.rstrip("/")).remove_folder()
 
 
+def _without_uploads(folder: Address, is_ours: IsOurs) -> list[str]:
+    """Give up the uploads to files of ours that were never ended: nobody sends to a folder that we hold."""
+    root = os.fspath(folder)
+    try:
+        found = [each for each in place_at(root).unfinished() if is_ours(each.path.removeprefix(f"{root}/"))]
+        for upload in found:
+            place_at(upload.path).give_up(upload)
+    except (OSError, GristmillError) as error:  # not all who may write may do that, and the run does not need it
+        why = getattr(error, "strerror", None) or error
+        return [f"Whether a run that was cut short left uploads at {root} cannot be seen ({why}): let a rule of the "
+                "bucket remove them, as docs/remote.md says."]  # fmt: skip
+    names = ", ".join(each.path.removeprefix(f"{root}/") for each in found[:_SHOWN])
+    more = f" and {len(found) - _SHOWN:,} more" if len(found) > _SHOWN else ""
+    what = "an upload" if len(found) == 1 else f"{len(found):,} uploads"
+    return [f"Gave up {what} that a run left unfinished: {names}{more}."] if found else []
+
+
 def look_at(folder: Address, look: Callable[[], None]) -> None:
     """Let `look` refuse a folder, while nobody else writes to it; nothing is written for that."""
     with disk_errors(folder):
@@ -187,6 +207,7 @@ class OwnFolder:
             files = self.files_of(made.names)
             if listed is not None:
                 place_at(self.root / self.last).remove()
+            made.notes += _without_uploads(self.root, is_ours) if begun or listed is not None else ()
             remove(self.root, lambda name: is_ours(name) and name != UNFINISHED
                    and not (goes_on and self.resumes(name, files)))  # fmt: skip
             yield made

@@ -8,6 +8,7 @@ What exists is never taken apart: a file whose name really holds braces or `::` 
 
 from __future__ import annotations
 
+import fnmatch
 import glob
 import os
 import re
@@ -117,3 +118,12 @@ def _range(text: str, first: str, last: str, step: int) -> list[str] | None:
 def _check_count(text: str, count: int) -> None:
     if count > _MOST:
         raise ConfigError(f"The braces of {text!r} stand for {count:,} names, above {_MOST:,}: use a folder or a *.")
+
+
+def matches(names: list[str], pattern: list[str]) -> bool:
+    """Whether a path matches a pattern part by part; `**` stands for any number of parts."""
+    if not pattern:
+        return not names
+    if pattern[0] == "**":
+        return any(matches(names[i:], pattern[1:]) for i in range(len(names) + 1))
+    return bool(names) and fnmatch.fnmatchcase(names[0], pattern[0]) and matches(names[1:], pattern[1:])

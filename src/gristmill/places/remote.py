@@ -1,14 +1,14 @@
 """Objects in S3, Google Storage, Azure and behind http(s): read by ranges and written whole, through obstore.
 
 How they are reached, by whose credentials and with how much patience, `clients.py` and `storage.py` say; how they are
-streamed, `streams.py`; how a file goes up, `uploads.py`; who may write, `lease.py`.
+streamed, `streams.py`; how a file goes up, `uploads.py`, and what a kill leaves of it, `multipart.py`; who may write,
+`lease.py`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import fnmatch
 import io
 import itertools
 import os
@@ -19,14 +19,16 @@ from concurrent.futures import Future
 from functools import partial
 from typing import IO, TYPE_CHECKING, TypeVar, cast
 
-from gristmill.core.errors import ConfigError, EngineError
+from gristmill.core.errors import ConfigError, EngineError, GristmillError
 from gristmill.core.extras import extra
 from gristmill.core.hashing import hash64
-from gristmill.places.base import Place, Range, read_at
+from gristmill.places import multipart
+from gristmill.places.base import Place, Range, Unfinished, read_at
 from gristmill.places.clients import asked, was_forked
 from gristmill.places.errands import errands
 from gristmill.places.lease import Holder, held
 from gristmill.places.local import disk_errors
+from gristmill.places.patterns import matches
 from gristmill.places.retrying import status_of
 from gristmill.places.streams import REQUESTS, STREAM_BYTES, Flow, Stream, pool_of
 from gristmill.places.traffic import traffic
@@ -136,7 +138,7 @@ class Remote(Place):
         if fixed == self.path:
             return [self.path] if self.is_file() else []
         found = (f"{self._root}/{entry['path']}" for entry in Remote(fixed.rpartition("/")[0])._listed())
-        return sorted(path for path in found if _matches(path.split("/"), self.path.split("/")))
+        return sorted(path for path in found if matches(path.split("/"), self.path.split("/")))
 
     def head(self) -> ObjectMeta:
         """Size, version and time of the object; in a forked process, without its time."""
@@ -298,8 +300,17 @@ class Remote(Place):
     def remove_leftover(self) -> None:
         self.remove()
 
+    def unfinished(self) -> list[Unfinished]:
+        return list(multipart.unfinished(self.path, self._root, self._key))
+
+    def give_up(self, upload: Unfinished) -> None:
+        multipart.give_up(self._root, upload)
+
     def clear_leftovers(self) -> None:
-        """What is being written waits on the disk of the process that writes it, and goes with it."""
+        """What is written waits on the disk of the process that writes it; what that has sent of it is given up."""
+        with contextlib.suppress(OSError, GristmillError):  # not all who may write may list
+            for upload in self.unfinished():
+                self.give_up(upload)
 
     def workshop(self) -> str:
         """One for each address, with what this machine keeps of Gristmill."""
@@ -387,12 +398,3 @@ def _part(key: str, start: int, size: int, store: ObjectStore) -> memoryview:
 def _page(prefix: str | None, last: str | None, store: ObjectStore) -> Sequence[ObjectMeta]:
     """The names after `last`, as many as one request gives."""
     return next(iter(obstore.list(store, prefix, offset=last, chunk_size=_PAGE)), ())
-
-
-def _matches(names: list[str], pattern: list[str]) -> bool:
-    """Whether a path matches part by part; `**` stands for any number of parts."""
-    if not pattern:
-        return not names
-    if pattern[0] == "**":
-        return any(_matches(names[i:], pattern[1:]) for i in range(len(names) + 1))
-    return bool(names) and fnmatch.fnmatchcase(names[0], pattern[0]) and _matches(names[1:], pattern[1:])

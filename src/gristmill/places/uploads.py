@@ -2,7 +2,7 @@
 
 What waits has no name, so that a killed process leaves nothing of it. An object appears when its last part is there: a
 reader sees all of it or nothing, and an upload that fails is given up at the server too. Only a process that is killed
-while it sends leaves parts behind, which no listing shows and which a rule of the bucket removes.
+while it sends leaves parts behind, which no listing shows: the next run gives them up (`multipart.py`).
 """
 
 from __future__ import annotations

@@ -28,6 +28,11 @@ class _Rest:
     ends: bool = False
 
 
+def fewer_of(most: int) -> int:
+    """How many of `most` tasks at a time are run while none is urgent."""
+    return -(-most // 2)
+
+
 class Workers:
     """Runs tasks, which raise nothing, `most` at a time, and half as many while none is urgent.
 
@@ -36,7 +41,7 @@ class Workers:
     """
 
     def __init__(self, most: int, name: str) -> None:
-        self._most, self._fewer, self._name, self._lock = most, -(-most // 2), name, Lock()
+        self._most, self._fewer, self._name, self._lock = most, fewer_of(most), name, Lock()
         self._begin()
 
     def _begin(self) -> None:

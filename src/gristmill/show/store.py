@@ -63,6 +63,8 @@ def show_findings(path: str, found: Findings, took: str) -> None:
     table("", ("kind", "files", "bytes", "every byte is covered by"), rows)
     for name in found.unlisted:
         line(f"{name} is covered by no sum: it is no part of the store, or an older version made it.")
+    for name, began in found.unfinished.items():
+        line(f"{name} has an upload that began {began} and has not ended: the next run that writes here gives it up.")
     counts = f"{found.shards:,} shards, {found.documents:,} documents, {found.tokens:,} tokens"
     line(f"{path}: {counts}: {f'faults: {len(found.faults):,}' if found.faults else 'whole'}")
     line(f"Verified {took}.")

@@ -29,12 +29,13 @@ class Places(NamedTuple):
 class Fetches(NamedTuple):
     """Requests in the order in which ranks make them: of `ranks`, for `groups`, so many bytes of `shards`.
 
-    held: what the node's cache holds when a group is done.
+    starts: where these bytes lie. held: what the node's cache holds when a group is done.
     """
 
     ranks: Ints
     groups: Ints
     shards: Ints
+    starts: Ints
     sizes: Ints
     held: Ints
 
@@ -101,8 +102,8 @@ def _slices(ranks: Ints, count: int) -> list[slice]:
     return [slice(*pair) for pair in itertools.pairwise(edges)]
 
 
-def _requests(uses: Uses, places: Places) -> tuple[Ints, Ints, Ints, Ints]:
-    """Rank, group, shard and size of requests: extents that follow each other are one."""
+def _requests(uses: Uses, places: Places) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+    """Rank, group, shard, start and size of requests: extents that follow each other are one."""
     shards, starts, ends = (column[uses.extents] for column in places)
     first = np.ones(len(shards), dtype=np.bool_)
     for part in _chains(uses, shards, starts, ends):
@@ -110,7 +111,7 @@ def _requests(uses: Uses, places: Places) -> tuple[Ints, Ints, Ints, Ints]:
         first[[part.start + run.start for run in runs(shards[part], starts[part], ends[part])]] = True
     firsts = np.flatnonzero(first)
     lasts = np.append(firsts[1:], len(shards)) - 1
-    return uses.ranks[firsts], uses.groups[firsts], shards[firsts], ends[lasts] - starts[firsts]
+    return uses.ranks[firsts], uses.groups[firsts], shards[firsts], starts[firsts], ends[lasts] - starts[firsts]
 
 
 def _chains(uses: Uses, shards: Ints, starts: Ints, ends: Ints) -> list[slice]:

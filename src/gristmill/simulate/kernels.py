@@ -2,13 +2,14 @@
 
 Every rank does what `loader.fetchahead` and `loader.readahead` do. Groups of steps are asked for in order, while fewer
 bytes than its read-ahead are on their way beyond the group that is being built; requests go out 32 at a time, and
-16 where no thread waits for the next one. Threads
-build groups in order, a few ahead of the loop, and a group is built when all that it asked for has come. The ranks step
-together: a step begins when all of them have its batch.
+16 where no thread waits for the next one. Threads build groups in order, a few ahead of the loop; what has not gone out
+of a group then goes out in the order of its places, where it would have in the order of use. A group is built when all
+that it asked for has come. The ranks step together: a step begins when all of them have its batch.
 
 A request waits for the latency (twice on a new connection, for the handshake). Answers share the bandwidth in parts of
-64 KiB, in turn: if they shared it evenly they would stay in step for ever, all waiting or all sending. The first that
-comes of a shard has its sums fetched behind it, for which all others of that shard wait.
+64 KiB, in turn, of which the last is shorter, each by another length: else answers that began together would end
+together for ever, all waiting or all sending. The first that comes of a shard has its sums fetched behind it, for which
+all others of that shard wait.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ from gristmill.simulate.course import Figures
 
 _INTS, _FLOATS, _TABLE = types.int64[::1], types.float64[::1], types.int64[:, ::1]
 _NEVER = 1e300
-# What connections send in turn.
+# What connections send in turn, and what the last parts of answers differ by, as a share of it.
 _PART = 64.0 * 1024
+_STRIDE = 0.6180339887498949
 # Of the state of a rank: groups that the loop has taken, that threads have begun, that were asked for; bytes that these
 # are ahead; the requests that wait, from the first to the one after the last.
 _TAKEN, _BEGUN, _ASKED, _AHEAD, _NEXT, _END = range(6)
@@ -33,6 +35,9 @@ _TAKEN, _BEGUN, _ASKED, _AHEAD, _NEXT, _END = range(6)
 _REQUEST, _FOR_SUMS, _OPEN = range(3)
 # Of the network: bytes a second, latency, when the next request may be made, and seconds between two.
 _BANDWIDTH, _LATENCY, _GATE, _INTERVAL = range(4)
+# Of requests: their bytes, shards and groups, and those of a group by their places. They wait in a queue until they are
+# marked as sent.
+_SIZES, _SHARDS, _GROUPS, _PLACED, _QUEUE, _SENT = range(6)
 # Of the sums of a shard.
 _ABSENT, _COMING, _THERE = range(3)
 _NONE = -1
@@ -49,19 +54,24 @@ def _ask(state: Any, edges: Any, sizes: Any) -> None:
 
 
 @compiled
-def _begin_group(state: Any, edges: Any, sizes: Any) -> None:
-    """Begin to build a rank's next group: what was asked for before it is ahead no longer."""
-    group = state[_BEGUN]
+def _begin_group(state: Any, edges: Any, requests: Any) -> None:
+    """Begin to build a rank's next group: what was asked for before it is ahead no longer, what it lacks is urgent."""
+    group, place = state[_BEGUN], max(state[_NEXT], edges[state[_BEGUN]])
     if group:
         for request in range(edges[group - 1], edges[group]):
-            state[_AHEAD] -= sizes[request]
+            state[_AHEAD] -= requests[_SIZES, request]
     if state[_ASKED] == group:
-        _ask(state, edges, sizes)
+        _ask(state, edges, requests[_SIZES])
+    for i in range(edges[group], edges[group + 1]):
+        request = requests[_PLACED, i]
+        if not requests[_SENT, request]:
+            requests[_QUEUE, place] = request
+            place += 1
     state[_BEGUN] += 1
 
 
 @compiled
-def _advance(state: Any, threads: Any, edges: Any, sizes: Any, missing: Any, limits: Any) -> None:
+def _advance(state: Any, threads: Any, edges: Any, requests: Any, missing: Any, limits: Any) -> None:
     """Let a rank's threads build what they may, and have the next groups asked for."""
     groups = edges.size - 1
     for i in range(threads.size):
@@ -70,9 +80,9 @@ def _advance(state: Any, threads: Any, edges: Any, sizes: Any, missing: Any, lim
             if state[_BEGUN] >= min(groups, state[_TAKEN] + limits[1]):
                 break
             threads[i] = state[_BEGUN]
-            _begin_group(state, edges, sizes)
+            _begin_group(state, edges, requests)
     while state[_ASKED] < groups and state[_AHEAD] < limits[0]:
-        _ask(state, edges, sizes)
+        _ask(state, edges, requests[_SIZES])
 
 
 @compiled
@@ -95,18 +105,21 @@ def _request(link: Any, network: Any, now: Any) -> Any:
 
 
 @compiled
-def _send(state: Any, links: Any, times: Any, left: Any, requests: Any, network: Any, now: Any) -> None:
-    """Let a rank's free connections take what waits: half of them, where no thread builds what it is for."""
-    sizes, of_group, busy = requests[0], requests[2], 0
+def _send(state: Any, links: Any, times: Any, left: Any, requests: Any, fewer: Any, network: Any, now: Any) -> None:
+    """Let a rank's free connections take what waits: `fewer` of them, where no thread builds what it is for."""
+    busy = 0
     for i in range(times.size):
         busy += links[i, _REQUEST] != _NONE
     for i in range(times.size):
-        if state[_NEXT] == state[_END] or (2 * busy >= times.size and of_group[state[_NEXT]] >= state[_BEGUN]):
+        if state[_NEXT] == state[_END]:
+            return
+        request = requests[_QUEUE, state[_NEXT]]
+        if busy >= fewer and requests[_GROUPS, request] >= state[_BEGUN]:
             return
         if links[i, _REQUEST] == _NONE:
             busy += 1
-            links[i, _REQUEST], links[i, _FOR_SUMS] = state[_NEXT], 0
-            times[i], left[i] = _request(links[i], network, now), sizes[state[_NEXT]]
+            links[i, _REQUEST], links[i, _FOR_SUMS], requests[_SENT, request] = request, 0, 1
+            times[i], left[i] = _request(links[i], network, now), requests[_SIZES, request]
             state[_NEXT] += 1
 
 
@@ -121,6 +134,13 @@ def _next_turn(links: Any, times: Any, left: Any, turns: Any, now: Any) -> Any:
 
 
 @compiled
+def _part(request: Any, left: Any) -> Any:
+    """What a connection sends next of an answer of which so much is left."""
+    odd = (left - _PART * (request * _STRIDE % 1.0)) % _PART
+    return min(left, odd if odd > 0 else _PART)
+
+
+@compiled
 def _transfer(links: Any, times: Any, left: Any, turns: Any, sent: Any, bandwidth: Any, now: Any, upcoming: Any) -> Any:
     """Let the network go on until something is new, or until `upcoming`: when that is.
 
@@ -129,14 +149,16 @@ def _transfer(links: Any, times: Any, left: Any, turns: Any, sent: Any, bandwidt
     if sent[1] < 0:
         sent[1] = _next_turn(links, times, left, turns, now)
         if sent[1] >= 0:
-            sent[0] = now + min(left[np.int64(sent[1])], _PART) / bandwidth
+            sender = np.int64(sent[1])
+            sent[0] = now + _part(links[sender, _REQUEST], left[sender]) / bandwidth
     for i in range(times.size):
         if links[i, _REQUEST] != _NONE and times[i] > now:
             upcoming = min(upcoming, times[i])
     if sent[1] < 0 or sent[0] > upcoming:
         return upcoming
     sender, now = np.int64(sent[1]), sent[0]
-    left[sender], turns[sender], sent[1] = max(left[sender] - _PART, 0.0), now, _NONE
+    left[sender] = max(left[sender] - _part(links[sender, _REQUEST], left[sender]), 0.0)
+    turns[sender], sent[1] = now, _NONE
     return now
 
 
@@ -165,20 +187,24 @@ def _pass(
     begins: Any, waits: Any, states: Any, threads: Any, links: Any, clocks: Any, sent: Any, missing: Any,
 ) -> Any:  # fmt: skip
     """`pass_time` with the state of all ranks, threads and connections as it is before the first step."""
-    sizes, shards, of_group = requests[0], requests[1], requests[2]
+    shards, of_group = requests[_SHARDS], requests[_GROUPS]
     times, left, turns = clocks[0], clocks[1], clocks[2]
     ranks, connections = edges.shape[0], limits[3]
     now, asked_at, step = 0.0, 0.0, 0
+    for r in range(ranks):  # what is asked for when a loader is made, before there are readers
+        own = slice(r * connections, (r + 1) * connections)
+        _ask(states[r], edges[r], requests[_SIZES])
+        _send(states[r], links[own], times[own], left[own], requests, limits[4], network, now)
     while True:
         group, ready, built = groups[step], now >= asked_at, True
         for r in range(ranks):
-            _advance(states[r], threads[r], edges[r], sizes, missing[r], limits)
+            _advance(states[r], threads[r], edges[r], requests, missing[r], limits)
             if not _take(states[r], missing[r], group, ready):
                 built = False
             elif ready:
-                _advance(states[r], threads[r], edges[r], sizes, missing[r], limits)
+                _advance(states[r], threads[r], edges[r], requests, missing[r], limits)
             own = slice(r * connections, (r + 1) * connections)
-            _send(states[r], links[own], times[own], left[own], requests, network, now)
+            _send(states[r], links[own], times[own], left[own], requests, limits[4], network, now)
         for i in range(times.size):
             if times[i] > now:
                 turns[i] = times[i]
@@ -207,8 +233,9 @@ def pass_time(
     """When each step begins and how long it was waited for before; gives the time at which the last one ends.
 
     Step s is of group groups[s], for which rank r makes the requests [edges[r, g], edges[r, g + 1]). requests: their
-    bytes, shards and groups. sums: the bytes of each shard's sums, which rank r has of those in known[r]. limits: bytes
-    ahead, groups ahead, threads, connections.
+    bytes, shards and groups, and those of each group in the order of their places. sums: the bytes of each shard's
+    sums, which rank r has of those in known[r]. limits: bytes ahead, groups ahead, threads,
+    connections, and how many of these are used for what no thread waits for.
     """
     ranks, connections = len(edges), int(limits[3])
     states, threads = np.zeros((ranks, 6), np.int64), np.full((ranks, int(limits[2])), _NONE)
@@ -216,6 +243,7 @@ def pass_time(
     links = np.zeros((ranks * connections, 3), np.int64)
     links[:, _REQUEST] = _NONE
     links[::connections, _OPEN] = 1  # by which the store was opened
+    requests = np.concatenate([requests, [np.arange(requests.shape[1]), np.zeros(requests.shape[1], np.int64)]])
     clocks, sent, missing = np.zeros((3, len(links))), np.array([0.0, _NONE]), np.diff(edges, axis=1)
     return float(
         _pass(

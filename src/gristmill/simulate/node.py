@@ -10,9 +10,10 @@ from gristmill.loader.batch import framed_rows
 from gristmill.loader.demand import Demand
 from gristmill.loader.fill import DTYPES
 from gristmill.loader.groups import GroupSize, group_size, groups_of
-from gristmill.loader.loader import READAHEAD_BYTES
+from gristmill.loader.loader import READAHEAD_BYTES, THREADS
 from gristmill.loader.partition import Partition
 from gristmill.order.plan import Plan
+from gristmill.places.workers import fewer_of
 from gristmill.simulate.course import Course, Figures
 from gristmill.simulate.fetches import Fetches, Places, fetched
 from gristmill.simulate.options import SimulateOptions
@@ -22,7 +23,6 @@ from gristmill.store.supply import REQUESTS
 
 # Of a node, and of all nodes, whose order has to be computed: some seconds each.
 _MOST_SAMPLES, _MOST_ROWS = 1 << 23, 1 << 25
-_THREADS = 2
 
 
 class Node:
@@ -54,7 +54,7 @@ class Node:
         keys = ("input_ids", "labels") if self._options.labels else ("input_ids",)
         row_bytes = segment.seq_len * sum(np.dtype(DTYPES[key]).itemsize for key in keys)
         rows = self._partitions[0].rows(segment.batch_size)
-        return group_size(rows, row_bytes, framed_rows(self._plan, segment.seq_len), READAHEAD_BYTES, _THREADS)
+        return group_size(rows, row_bytes, framed_rows(self._plan, segment.seq_len), READAHEAD_BYTES, THREADS)
 
     def _steps_a_group(self, step: int) -> int:
         return self._group_size(step).steps
@@ -75,8 +75,9 @@ class Node:
         edges = np.searchsorted(names, np.arange(options.ranks)[:, None] * groups + np.arange(groups + 1))
         interval = 1 / options.requests_per_second if options.requests_per_second else 0.0
         network = np.array([options.bytes_per_second, options.latency_seconds, 0.0, interval])
-        limits = np.array([READAHEAD_BYTES, self._group_size(0).ahead, _THREADS, REQUESTS])
-        requests = np.stack([asked.sizes, asked.shards, asked.groups])
+        limits = np.array([READAHEAD_BYTES, self._group_size(0).ahead, THREADS, REQUESTS, fewer_of(REQUESTS)])
+        placed = np.lexsort((asked.starts, asked.shards, names))
+        requests = np.stack([asked.sizes, asked.shards, asked.groups, placed])
         known = np.zeros((options.ranks, len(self._sums)), dtype=np.int64)
         end = pass_time(
             edges, self._groups, requests, self._sums, known, network, limits, options.step_seconds, begins, waits

@@ -86,7 +86,7 @@ def export_store(
         with job.out.filling(overwrite):
             told.start(f"exporting to {to}", sum(store.num_tokens * store.dtype.itemsize for store in filled.values()))
             FORMATS[to].write(job)
-    notes = [*FORMATS[to].notes(job), *_compression_notes(job)]
+    notes = [*FORMATS[to].notes(job), *_compression_notes(job), *job.out.notes]
     return ExportReport(to, str(folder), job.out.linked, job.out.copied, notes)
 
 

@@ -70,6 +70,11 @@ class Outbox:
             place_at(self.folder / EXPORTED).write(text + "\n")
             folder.end(self._claim)
 
+    @property
+    def notes(self) -> list[str]:
+        """What was found of an earlier export."""
+        return self._claim.notes
+
     def link(self, source: PathLike, name: str) -> None:
         """Add a file that shares its bytes with `source`, or a copy where that cannot be."""
         self._claim.add([name])

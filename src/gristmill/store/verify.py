@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 from collections.abc import Callable
@@ -11,7 +12,7 @@ import numpy as np
 
 from gristmill.core.arguments import PathLike
 from gristmill.core.arrays import Ints
-from gristmill.core.errors import ConfigError, StoreError
+from gristmill.core.errors import ConfigError, GristmillError, StoreError
 from gristmill.core.hashing import hash_ids
 from gristmill.core.progress import Progress, Shown, shown
 from gristmill.core.seal import is_sealed
@@ -47,7 +48,8 @@ class Findings:
     """What was checked and every fault that was found.
 
     covered: for each kind of file how many there are, their bytes, and which sum covers every one of these. unlisted:
-    files in the folder that belong to no store, or of which it has no sum.
+    files in the folder that belong to no store, or of which it has no sum. unfinished: uploads to the store's address
+    that have not ended, and since when; where credentials do not allow to list them, none.
     """
 
     shards: int = 0
@@ -56,6 +58,7 @@ class Findings:
     faults: list[str] = field(default_factory=list)
     covered: dict[str, dict[str, int | str]] = field(default_factory=dict)
     unlisted: list[str] = field(default_factory=list)
+    unfinished: dict[str, str] = field(default_factory=dict)
 
     @property
     def whole(self) -> bool:
@@ -184,6 +187,9 @@ class _Verification:
             self.findings.unlisted = self.coverage.unlisted(folder)
         except OSError as error:
             self.findings.faults.append(f"{error.filename} cannot be listed ({error.strerror}).")
+        with contextlib.suppress(OSError, GristmillError):
+            names = ((os.path.relpath(each.path, self.root), each.began) for each in place_at(folder).unfinished())
+            self.findings.unfinished = dict(names)
 
     def _try(self, name: str, by: str, check: Callable[[Address], None]) -> None:
         self.coverage.add(self.root / name, name, by)
