@@ -107,8 +107,10 @@ class GigatokenEncoder:
         return join(self._ids(self._plain, document) for document in _documents(texts))
 
     def _ids(self, tokenizer: Any, text: bytes) -> Ids:
-        """The ids of one text; the method for a single one would keep Python's lock."""
-        ids: Ids = tokenizer.encode_batch_padded([text], self._whole, parallel=False)[0][0]
+        """The ids of one text: the method for a single one would keep Python's lock, and a list import awkward."""
+        from gigatoken.gigatoken_rs import BytesSource
+
+        ids: Ids = tokenizer.encode_batch_padded(BytesSource(text), self._whole, parallel=False)[0][0]
         return ids
 
 
