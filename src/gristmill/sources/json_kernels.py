@@ -212,7 +212,7 @@ def _find(data: Any, at: int, end: int, names: Any, edges: Any, found: Any, row:
 
 
 @entry(types.boolean(BYTES, INTS, INTS, BYTES, INTS, types.int64[:, :, ::1]))
-def find(data: Any, begins: Any, ends: Any, names: Any, edges: Any, found: Any) -> bool:
+def find(data: Any, begins: Any, ends: Any, names: Any, edges: Any, found: Any) -> Any:
     """Of each line, the begin and the end of the values under names; what is not there, or null, stays as it is."""
     row = 0
     while row < begins.size and _find(data, begins[row], ends[row], names, edges, found, row):
