@@ -52,6 +52,7 @@ bench: $(VENV)/.tested
 	$(BIN)/python benchmarks/augment.py
 	$(BIN)/python benchmarks/arrow.py
 	$(BIN)/python benchmarks/streams.py
+	$(BIN)/python benchmarks/stream_threads.py
 	$(BIN)/python benchmarks/spark.py
 	$(BIN)/python benchmarks/remote.py
 	$(BIN)/python benchmarks/simulate.py
@@ -71,6 +72,8 @@ scale: $(VENV)/.tested
 	$(BIN)/python benchmarks/dedup_scale.py
 	$(BIN)/python benchmarks/curate_scale.py
 	$(BIN)/python benchmarks/stream_scale.py
+	for kind in jsonl tar; do for count in 0 2; do \
+	  $(BIN)/python benchmarks/stream_scale.py --hour $$kind --workers $$count || exit 1; done; done
 	$(BIN)/python benchmarks/spark_stream_scale.py
 	$(BIN)/python benchmarks/report_scale.py
 	$(BIN)/python benchmarks/ledger.py

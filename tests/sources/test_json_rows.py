@@ -75,10 +75,10 @@ def test_escapes_are_what_python_takes_them_for_or_left_to_it(texts: list[str]) 
     b'{"text":\n"a"}\n{"text": "b"} {"text": "c"}', b'{"text": "a"} {"text": "b"}',
     b'{"text": "a", "x":\n{"text": "b"}}',
     b'{"text": "a"}\n{"text": "b"}}', b'{"text": "a"}\n7', b'{"text": "a", "x": "\xff"}', b'{"text": "a", "id": [1]}',
-    b'{"text": "a", "id": 0}\n{"text": "b", "id": -0}', b'{"text": 5}', b'{"text": "a", "x": NaN}',
+    b'{"text": "a", "id": 0}\n{"text": "b", "id": -0, "x": {}, "f": {}}', b'{"text": 5}', b'{"text": "a", "x": NaN}',
 ])  # fmt: skip
 def test_what_needs_a_second_look_is_left(block: bytes) -> None:
-    assert rows(block) is None
+    assert rows(block, "f") is None
 
 
 def test_numbers_keep_their_digits_and_nested_values_are_compact() -> None:
@@ -86,6 +86,31 @@ def test_numbers_keep_their_digits_and_nested_values_are_compact() -> None:
         b'{"text": "a", "id": 1.50, "f": {"k": [1, 2.0]}}\n{"text": "b", "id": 0, "f": true}\n{"text": "c", "id": "x"}'
     )
     assert rows(block, "f") == [["a", "b", "c"], ["1.50", "0", "x"], ['{"k":[1,2.0]}', "true", None]]
+
+
+def test_values_are_found_as_python_finds_them_whatever_stands_around_them() -> None:
+    lines = [
+        b'{"id": -0, "text": "minus nothing", "x": -0.5E+10}',
+        b'{"text": "repeated", "id": "a", "x": {"id": "inner", "text": [1, {"id": "b"}]}, "id": null}',
+        b'{"text":"\\u00e9\\"\\\\","id":123456789012345678901234567890,"x":[[],{},[{}],"]}",true,false,null]}',
+        b' { "text" : "spaced" , "id" : false } ',
+    ]
+    read = rows(b"\n".join(lines))
+    assert read is not None
+    assert [[id, text] for text, id in zip(*read, strict=True)] == [parse_line(line, Format(), "") for line in lines]
+
+
+@pytest.mark.parametrize("line", [
+    b'{"text": "a",}', b'{"text": "a" "id": 1}', b'{"text": "a", "x": [1,]}', b'{"text": "a", "x": [1}}',
+    b'{"text": "a"',
+    b'{"text": "a", "x": 01}', b'{"text": "a", "x": 1.}', b'{"text": "a", "x": .5}', b'{"text": "a", "x": 1e}',
+    b'{"text": "a", "x": -}', b'{"text": "a", "x": tru}', b'{"text": "a", "x": nulll}', b'{"text": "\x01"}',
+    b'{"text": "a", "x": "\\x"}', b'{"text": "a", "x": "\\u12g4"}', b'{"text": "a", x: 1}', b'{"text" "a"}', b"{}}",
+    b'{"text": "a", "x": ' + b"[" * 2000 + b"]" * 2000 + b"}", b'{"text": "a"}]', b'[{"text": "a"}]', b"{", b'{"text":',
+    b'{"text": "a", "x": {]}', b'{"text": "a", "x": {1: 2}}', b'{,"text": "a"}', b'{"text": "a", "x": [,1]}',
+])  # fmt: skip
+def test_lines_that_are_no_json_are_left(line: bytes) -> None:
+    assert rows(line) is None
 
 
 @pytest.mark.parametrize("keys", [("meta.id",), ('"',), ("\\",), ("id",), ("",)])

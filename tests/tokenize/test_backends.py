@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import json
+from itertools import pairwise
 from pathlib import Path
 from pydoc_data.topics import topics
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gristmill.core.errors import ConfigError
 from gristmill.core.texts import Texts, from_strings
@@ -39,11 +45,43 @@ def test_gigatoken_gives_few_and_many_documents_the_same_ids(gpt2: Definition, m
     for each in (texts, within, Texts(texts.data, texts.offsets[:1])):
         found = []
         for few in (10_000, -1):
-            for limit in ("_FEW", "_SPARED"):
-                monkeypatch.setattr(backends, limit, few)
+            monkeypatch.setattr(backends, "_FEW", few)
             found.append(encoder.encode(each))
         assert all(np.array_equal(ours, its) and ours.dtype == its.dtype for ours, its in zip(*found, strict=True))
         assert len(found[0][1]) == len(each) + 1
+
+
+@pytest.mark.parametrize("few", [0, 400])
+def test_a_document_with_the_mark_that_parts_documents_is_its_own_text(
+    few: int, gpt2: Definition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backends, "_FEW", few)
+    texts = from_strings(["one", "two" + backends._MARK + "three", "", " four"])
+    (ids, offsets), (others, places) = (build_encoder(gpt2, name).encode(texts) for name in ("gigatoken", "tiktoken"))
+    assert np.array_equal(ids, others) and np.array_equal(offsets, places)
+
+
+@given(st.lists(st.text(st.sampled_from(" \n\t'sé\u0301日🙂a1") | st.characters(codec="utf-8"), max_size=9)))
+def test_documents_beside_each_other_are_encoded_as_each_by_itself(gpt2: Definition, strings: list[str]) -> None:
+    encoder = _encoder(gpt2)
+    ids, offsets = encoder.encode(from_strings(strings))
+    each = [encoder.encode(from_strings([string]))[0] for string in strings]
+    assert [row.tolist() for row in each] == [ids[a:b].tolist() for a, b in pairwise(offsets.tolist())]
+
+
+@functools.cache
+def _encoder(definition: Definition) -> backends.Encoder:
+    return build_encoder(definition, "gigatoken")
+
+
+def test_a_tokenizer_that_begins_texts_in_a_way_of_its_own_is_given_them_one_by_one(gpt2: Definition) -> None:
+    content = gpt2.content
+    content["pre_tokenizer"]["add_prefix_space"] = True
+    spaced = dataclasses.replace(gpt2, json=json.dumps(content))
+    texts = from_strings(["one", "two", " three"])
+    ids, offsets = build_encoder(spaced, "gigatoken").encode(texts)
+    reference = build_encoder(dataclasses.replace(spaced, reference="tokenizers"), "tokenizers").encode(texts)
+    assert ids.tolist() == reference[0].tolist() and offsets.tolist() == reference[1].tolist()
 
 
 def test_the_fast_backend_is_chosen_and_the_reference_where_it_cannot_serve(

@@ -1,4 +1,7 @@
-"""JSON strings as the bytes that they spell. Imports Numba: import it when needed."""
+"""Lines of JSON: where the wanted values of objects stand, and what strings spell. Imports Numba: import when needed.
+
+Lines are checked as RFC 8259 asks for; what is rare is left to others, by False.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,16 @@ from gristmill.core.compiled import compiled, entry
 from gristmill.core.kernels.memory import copy, trailing_zeros, uint64_at
 from gristmill.core.kernels.types import BYTES, INTS
 
-_QUOTE, _BACKSLASH, _U = (ord(mark) for mark in '"\\u')
+_QUOTE, _BACKSLASH, _U, _COMMA, _COLON, _MINUS, _POINT = (ord(mark) for mark in '"\\u,:-.')
+_OPEN_OBJECT, _CLOSE_OBJECT, _OPEN_ARRAY, _CLOSE_ARRAY = b"{}[]"
+_LITERALS = b"true", b"false", b"null"
+# What is expected next: a value, a key, either or the end of what was just opened, or what follows a value.
+_VALUE, _KEY, _FIRST_VALUE, _FIRST_KEY, _AFTER = range(5)
+_DEEPEST = 60
 # What stands behind a backslash and is not itself meant.
 _LETTERS, _MEANT = b"bfnrt", b"\b\f\n\r\t"
 _EACH, _TOP = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
-_BACKSLASHES = np.uint64(_BACKSLASH) * _EACH
+_BACKSLASHES, _QUOTES, _SPACES = (np.uint64(mark) * _EACH for mark in (_BACKSLASH, _QUOTE, 0x20))
 
 
 @compiled
@@ -62,14 +70,170 @@ def _meant(letter: int) -> Any:
     return letter
 
 
-@entry(types.boolean(BYTES, INTS, types.uint8[::1], types.int64[::1]))
-def unescape(data: Any, offsets: Any, out: Any, bounds: Any) -> bool:
-    """Write what JSON strings with good escapes spell; False where a value is no string, or holds half of a pair."""
-    to = bounds[0] = 0
-    for row in range(offsets.size - 1):
-        at, end = offsets[row] + 1, offsets[row + 1] - 1
-        if end < at or data[at - 1] != _QUOTE:
+@compiled
+def _string_end(data: Any, at: int, end: int) -> Any:
+    """The place after the quote that ends a string with good escapes, -1 where there is none: 8 bytes at a time."""
+    while True:
+        while at + 8 <= end:
+            word = uint64_at(data, at)
+            quoted, escaped = word ^ _QUOTES, word ^ _BACKSLASHES
+            found = (quoted - _EACH) & ~quoted | (escaped - _EACH) & ~escaped | (word - _SPACES) & ~word
+            if found & _TOP:
+                at += trailing_zeros(found & _TOP) // 8
+                break
+            at += 8
+        while at < end and data[at] != _QUOTE and data[at] != _BACKSLASH and data[at] >= 0x20:
+            at += 1
+        if at >= end or data[at] < 0x20:
+            return -1
+        if data[at] == _QUOTE:
+            return at + 1
+        size = _escape_size(data, at, end)
+        if not size:
+            return -1
+        at += size
+
+
+@compiled
+def _escape_size(data: Any, at: int, end: int) -> Any:
+    """Of the escape that begins here, 0 where it is none."""
+    if at + 2 > end:
+        return 0
+    letter = data[at + 1]
+    if letter != _U:
+        return 2 if _meant(letter) != letter or letter in (_QUOTE, _BACKSLASH, 0x2F) else 0
+    if at + 6 > end:
+        return 0
+    for i in range(at + 2, at + 6):
+        digit = data[i]
+        if not (0x30 <= digit <= 0x39 or 0x41 <= digit <= 0x46 or 0x61 <= digit <= 0x66):
+            return 0
+    return 6
+
+
+@compiled
+def _past_digits(data: Any, at: int, end: int) -> Any:
+    """The place after some digits, -1 where there is none."""
+    first = at
+    while at < end and 0x30 <= data[at] <= 0x39:
+        at += 1
+    return at if at > first else -1
+
+
+@compiled
+def _number_end(data: Any, at: int, end: int) -> Any:
+    """The place after a number, -1 where there is none."""
+    at += data[at] == _MINUS
+    stop = _past_digits(data, at, end)
+    if stop < 0 or (data[at] == 0x30 and stop > at + 1):
+        return -1
+    if stop < end and data[stop] == _POINT:
+        stop = _past_digits(data, stop + 1, end)
+    if 0 <= stop < end and data[stop] | 0x20 == 0x65:  # e or E
+        signed = stop + 1 < end and (data[stop + 1] == _MINUS or data[stop + 1] == 0x2B)
+        stop = _past_digits(data, stop + 1 + signed, end)
+    return stop
+
+
+@compiled
+def _scalar_end(data: Any, at: int, end: int) -> Any:
+    """The place after a string, a number, true, false or null; -1 where there is none of these."""
+    if data[at] == _QUOTE:
+        return _string_end(data, at + 1, end)
+    for literal in _LITERALS:
+        if data[at] == literal[0]:
+            for i in range(len(literal)):
+                if at + i >= end or data[at + i] != literal[i]:
+                    return -1
+            return at + len(literal)
+    return _number_end(data, at, end)
+
+
+@compiled
+def _past_blanks(data: Any, at: int, end: int) -> Any:
+    while at < end and (data[at] == 0x20 or data[at] == 0x09 or data[at] == 0x0D):
+        at += 1
+    return at
+
+
+@compiled
+def _wanted(data: Any, at: int, end: int, names: Any, edges: Any) -> Any:
+    """Which of the names stands here: -1 for none of them, -2 where that is hard to say, since it is escaped."""
+    for i in range(at, end):
+        if data[i] == _BACKSLASH:
+            return -2
+    for name in range(edges.size - 1):
+        if edges[name + 1] - edges[name] == end - at:
+            same = 0
+            while at + same < end and data[at + same] == names[edges[name] + same]:
+                same += 1
+            if at + same == end:
+                return name
+    return -1
+
+
+@compiled
+def _find(data: Any, at: int, end: int, names: Any, edges: Any, found: Any, row: int) -> Any:
+    """Note where in an object the values of names stand; False where the line is none, or anything is rare about it."""
+    state, depth, wanted, objects = _VALUE, 0, -1, np.uint64(0)  # a bit of `objects` for each that is open: no array
+    while True:
+        at = _past_blanks(data, at, end)
+        if at >= end:
             return False
+        byte, inside = data[at], objects & np.uint64(1) != 0
+        closing = byte == (_CLOSE_OBJECT if inside else _CLOSE_ARRAY)
+        if closing and depth and state != _VALUE and state != _KEY:
+            at, depth, objects, state = at + 1, depth - 1, objects >> np.uint64(1), _AFTER
+            if not depth:
+                return _past_blanks(data, at, end) == end
+        elif state == _AFTER:
+            if byte != _COMMA:
+                return False
+            at, state = at + 1, _KEY if inside else _VALUE
+        elif state in (_KEY, _FIRST_KEY):
+            stop = _string_end(data, at + 1, end) if byte == _QUOTE else -1
+            wanted = _wanted(data, at + 1, stop - 1, names, edges) if stop > 0 and depth == 1 else -1
+            colon = _past_blanks(data, stop, end) if stop > 0 else end
+            if wanted == -2 or colon >= end or data[colon] != _COLON:
+                return False
+            at, state = colon + 1, _VALUE
+        elif byte in (_OPEN_OBJECT, _OPEN_ARRAY):
+            if wanted >= 0 or depth == _DEEPEST or (not depth and byte == _OPEN_ARRAY):
+                return False
+            objects = objects << np.uint64(1) | np.uint64(byte == _OPEN_OBJECT)
+            at, depth, state = at + 1, depth + 1, _FIRST_KEY if byte == _OPEN_OBJECT else _FIRST_VALUE
+        else:
+            stop = _scalar_end(data, at, end) if depth else -1
+            if stop < 0:
+                return False
+            if wanted >= 0:
+                found[row, wanted, 0], found[row, wanted, 1] = -1 if byte == 0x6E else at, stop  # n: null
+            at, state, wanted = stop, _AFTER, -1
+
+
+@entry(types.boolean(BYTES, INTS, INTS, BYTES, INTS, types.int64[:, :, ::1]))
+def find(data: Any, begins: Any, ends: Any, names: Any, edges: Any, found: Any) -> Any:
+    """Of each line, the begin and the end of the values under names; what is not there, or null, stays as it is."""
+    row = 0
+    while row < begins.size and _find(data, begins[row], ends[row], names, edges, found, row):
+        row += 1
+    return row == begins.size
+
+
+@entry(types.boolean(BYTES, types.int64[:], types.int64[:], types.boolean, types.uint8[::1], types.int64[::1]))
+def unescape(data: Any, begins: Any, ends: Any, strings: bool, out: Any, bounds: Any) -> bool:
+    """Write what JSON strings with good escapes spell, nothing for a begin of -1, and other values as they stand.
+
+    False where a value is no string and only `strings` are wanted, or one holds half of a pair.
+    """
+    to = bounds[0] = 0
+    for row in range(begins.size):
+        at, end = begins[row] + 1, ends[row] - 1
+        if not at or end < at or data[at - 1] != _QUOTE:
+            if strings:
+                return False
+            bounds[row + 1] = to = copy(data, at - 1, end + 1, out, to) if at else to
+            continue
         while at < end:
             stop = _next_escape(data, at, end)
             to = copy(data, at, stop, out, to)

@@ -30,7 +30,7 @@ _RULES = {
     "gopher_quality": ["gopher_quality"],
     "gopher_repetition": ["repetition"],
     "language": ["language"],
-    "length": ["statistics"],
+    "length": ["length", "statistics"],
     "profanity": ["matching"],
     "url": [],
 }

@@ -123,7 +123,8 @@ def _document_columns(blocks: list[Block], starts: Ints) -> DocumentColumns:
 
 def _tallies(pieces: Pieces, edges: Ints, tokens: int, merged: Ints) -> list[Tally]:
     """For each step, whose pieces begin at `edges`, what is counted of its `tokens`."""
-    steps = len(edges) - 1
-    kept, truncated = (np.diff(np.append(0, np.cumsum(c))[edges]) for c in (pieces.lengths, pieces.truncated))
+    steps, own = len(edges) - 1, slice(int(edges[0]), int(edges[-1]))
+    counted = (np.append(0, np.cumsum(column[own])) for column in (pieces.lengths, pieces.truncated))
+    kept, truncated = (np.diff(sums[edges - edges[0]]) for sums in counted)
     lost = merged.reshape(steps, -1).sum(axis=1) if len(merged) else np.zeros(steps, np.int64)
     return [Tally(tokens, tokens - int(k), int(t), int(m)) for k, t, m in zip(kept, truncated, lost, strict=True)]

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import functools
 import itertools
+import os
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +36,7 @@ from gristmill.tokenize.backends import Ids
 from gristmill.tokenize.tokenizer import Tokenizer
 
 TOKENIZE = "tokenize"
+_PATIENCE_SECONDS = 0.2
 
 
 class Unread(NamedTuple):
@@ -196,22 +199,29 @@ class _Told:
 
 
 class Encoders:
-    """A tokenizer for many threads: each uses one for itself, and what is idle serves the next."""
+    """A tokenizer for many threads: each uses one for itself, and what is idle serves the next.
+
+    A further one takes 0.4 s to build, a block 4 ms to encode: once there is one a core, a thread waits for its turn,
+    but not for ever, since the threads that had them may be those of a process that this one is a fork of.
+    """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        self._idle, self._pickled, self.eos = [tokenizer], pickle.dumps(tokenizer), tokenizer.eos
-        self.dtype = tokenizer.dtype
+        self._pickled, self.eos, self.dtype = pickle.dumps(tokenizer), tokenizer.eos, tokenizer.dtype
+        self._idle: SimpleQueue[Tokenizer] = SimpleQueue()
+        self._idle.put(tokenizer)
+        self.made = 1
 
     def encode(self, texts: pa.Array) -> tuple[Ids, Ints]:
         """Ids end to end, without EOS, and offsets."""
         try:
-            tokenizer = self._idle.pop()
-        except IndexError:
+            tokenizer = self._idle.get(timeout=0 if self.made < (os.cpu_count() or 1) else _PATIENCE_SECONDS)
+        except Empty:
+            self.made += 1
             tokenizer = pickle.loads(self._pickled)  # which this object has pickled itself
         try:
             return tokenizer.encode_batch(texts)
         finally:
-            self._idle.append(tokenizer)
+            self._idle.put(tokenizer)
 
 
 # One for all loaders of a process: building an encoder takes tenths of a second, and a resume should take none.

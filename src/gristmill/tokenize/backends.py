@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -23,20 +22,23 @@ from gristmill.core.texts import Texts, byte_letters
 from gristmill.tokenize.definition import (
     Definition,
     Json,
+    added_token,
     hide_specials,
+    normalizer_kinds,
     pre_tokenizer_steps,
     special_texts,
+    vocab_size,
     without_specials,
 )
 
 Ids = npt.NDArray[Any]
 
 SLOWER = {"tiktoken": "about 15 times slower", "tokenizers": "about 100 times slower"}
-# Documents that gigatoken is given one by one: where there are more, the calls cost more than awkward's Python does.
+# What stands between documents that gigatoken is given in one text: a character that Unicode will never assign.
+_MARK = "\U0008fffe"
 _FEW = 400
-# Importing awkward takes 0.25 s, as long as the calls for these: where a process has no more of them, it goes without.
-_SPARED = 60_000
-_NO_IDS = np.empty(0, dtype=np.uint32)
+# Normalizers that do the same to a text before and after such a character as to each of the two by itself.
+_APART = {"NFC", "NFD", "NFKC", "NFKD"}
 
 
 class Encoder(Protocol):
@@ -71,52 +73,83 @@ class ByteEncoder:
 
 
 class GigatokenEncoder:
-    """The fast path, on the calling thread (a pool of processes is the engine's business).
+    """The fast path, on the calling thread (a pool of processes is the engine's business) and without Python's lock.
 
-    Documents go in as an awkward array over Arrow's buffers. On 50 MB of sources and prose all kinds of input
-    made 130 to 180 MB/s cold and 200 to 260 warm; on single lines (35 bytes a document) the awkward array
-    made 85 to 110, lists of str 70 to 100, lists of bytes and BytesSource 50 to 80. Ids come out as an array:
-    no Python integers.
+    All documents of a batch are one text with a mark between them, which an added token takes out again: the calls cost
+    one document's, and ids come out as an array, without importing awkward. Where a document holds the mark, or the
+    tokenizer would begin a text otherwise than what follows a mark, it is one by one.
     """
 
     def __init__(self, definition: Definition) -> None:
         try:
-            from gigatoken.gigatoken_rs import load_hf_json
+            from gigatoken.gigatoken_rs import PadTruncate
         except ImportError as error:
             raise UnknownToBackend("gigatoken is not installed") from error
-        self._spared = 0
         hidden = hide_specials(definition.content, definition.eos)
-        content = without_specials(hidden, definition.eos)
-        if missing := unsupported(content):
+        self._content = without_specials(hidden, definition.eos)
+        if missing := unsupported(self._content):
             raise UnknownToBackend(f"gigatoken does not know this tokenizer ({missing})")
-        try:
-            self._tokenizer = load_hf_json(json.dumps(content, ensure_ascii=False))
-        except BaseException as error:  # a panic is no Exception
-            if isinstance(error, KeyboardInterrupt | SystemExit):
-                raise
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise UnknownToBackend(f"gigatoken does not know this tokenizer ({reason})") from error
+        self._whole = PadTruncate(0)  # a single row is never padded
+        self._mark = vocab_size(self._content)
+        marked = _with_mark(self._content, self._mark)
+        self._marked = marked and _loaded(marked)
+        self._plain = None if self._marked else _loaded(self._content)
 
     def encode(self, texts: Texts) -> tuple[Ids, Ints]:
-        self._spared += len(texts)
-        if len(texts) <= _FEW or (self._spared <= _SPARED and "awkward" not in sys.modules):
-            return self._one_by_one(texts)
-        import awkward as ak
+        if self._marked is not None and len(texts):
+            ids = self._ids(self._marked, _with_marks(texts))
+            marks = np.flatnonzero(ids == self._mark)
+            if len(marks) == len(texts) - 1:  # so none of them is a document's
+                ends = np.append(marks - np.arange(len(marks)), len(ids) - len(marks))
+                return np.delete(ids, marks), np.append(0, ends)
+        self._plain = self._plain or _loaded(self._content)
+        return join(self._ids(self._plain, document) for document in _documents(texts))
 
-        letters = ak.contents.NumpyArray(texts.data, parameters={"__array__": "char"})
-        index = ak.index.Index64(texts.offsets)
-        strings = ak.contents.ListOffsetArray(index, letters, parameters={"__array__": "string"})
-        rows = self._tokenizer.encode_batch(ak.Array(strings), parallel=False).layout
-        rows = rows.to_ListOffsetArray64(True)
-        offsets = np.asarray(rows.offsets.data)
-        return np.asarray(rows.content.data)[: offsets[-1]], offsets
+    def _ids(self, tokenizer: Any, text: bytes) -> Ids:
+        """The ids of one text: the method for a single one would keep Python's lock, and a list import awkward."""
+        from gigatoken.gigatoken_rs import BytesSource
 
-    def _one_by_one(self, texts: Texts) -> tuple[Ids, Ints]:
-        """The same without awkward, whose Python takes 1 to 2 ms: 70 million tokens/s in 512 KiB, instead of 48."""
-        data = texts.data[texts.offsets[0] : texts.offsets[-1]].tobytes()
-        places = itertools.pairwise((texts.offsets - texts.offsets[0]).tolist())
-        rows = [self._tokenizer.encode(data[first:end]) for first, end in places]
-        return np.concatenate([_NO_IDS, *rows]), np.append(0, np.cumsum([len(row) for row in rows], dtype=np.int64))
+        ids: Ids = tokenizer.encode_batch_padded(BytesSource(text), self._whole, parallel=False)[0][0]
+        return ids
+
+
+def _documents(texts: Texts) -> list[bytes]:
+    return [texts.data[first:end].tobytes() for first, end in itertools.pairwise(texts.offsets.tolist())]
+
+
+def _with_marks(texts: Texts) -> bytes:
+    """One text, the mark between documents: many by a kernel, but for few nobody should have to import Numba."""
+    mark = _MARK.encode()
+    if len(texts) <= _FEW:
+        return mark.join(_documents(texts))
+    last = int(texts.offsets[-1])
+    column = Texts(
+        np.append(texts.data[:last], np.frombuffer(mark, np.uint8)), np.append(texts.offsets, last + len(mark))
+    )
+    rows = np.full(2 * len(texts) - 1, len(texts))
+    rows[::2] = np.arange(len(texts))
+    return column.gather(rows).data.tobytes()
+
+
+def _with_mark(content: Json, id: int) -> Json | None:
+    """A tokenizer that knows the mark; None where a text might be other ids after one than at a beginning."""
+    steps = pre_tokenizer_steps(content)
+    spaced = any(step.get("add_prefix_space", True) for step in steps if step["type"] == "ByteLevel")
+    if content["model"].get("byte_fallback") or spaced or not normalizer_kinds(content) <= _APART:
+        return None
+    return {**content, "added_tokens": [*(content.get("added_tokens") or []), added_token(_MARK, id)]}
+
+
+def _loaded(content: Json) -> Any:
+    from gigatoken.gigatoken_rs import load_hf_json
+
+    try:
+        return load_hf_json(json.dumps(content, ensure_ascii=False))
+    except BaseException as error:  # a panic is no Exception
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            raise
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise UnknownToBackend(f"gigatoken does not know this tokenizer ({reason})") from error
 
 
 def unsupported(content: Json) -> str | None:

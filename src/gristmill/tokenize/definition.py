@@ -140,6 +140,11 @@ def pre_tokenizer_steps(content: Json) -> list[Json]:
     return list(_steps(content.get("pre_tokenizer"), "pretokenizers"))
 
 
+def normalizer_kinds(content: Json) -> set[str]:
+    """The types of the steps by which text is normalised."""
+    return {step["type"] for step in _steps(content.get("normalizer"), "normalizers")}
+
+
 def _steps(stage: Json | None, inner: str) -> Iterator[Json]:
     """The steps of a normalizer or pre-tokenizer, with Sequences laid flat."""
     if not stage:
