@@ -13,4 +13,4 @@ if [ ! -e .venv-spark35/.installed ]; then
 fi
 exec .venv-spark35/bin/python -m pytest -p no:cacheprovider -k "not connect and not page" "$@" \
   tests/engine/test_spark.py tests/engine/test_spark_session.py tests/adapters/test_spark.py \
-  tests/adapters/test_spark_faults.py tests/adapters/test_spark_stream.py tests/stages/test_spark_bytes.py
+  tests/adapters/test_spark_stream.py tests/stages/test_spark_bytes.py
