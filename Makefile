@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check soak lint docs reference bench scale measure clean
+.PHONY: demo test check soak spark35 lint docs reference bench scale measure clean
 # Tests start hundreds of processes: what these import is parsed once, also where the shell says otherwise.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -26,6 +26,10 @@ soak: $(VENV)/.tested
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --soak --record benchmarks/results/reliability \
 	  tests/fuzz tests/soak tests/faults tests/remote/test_prepare.py
 	$(BIN)/python benchmarks/reliability.py
+
+# The oldest Spark that is promised: its tests with pyspark 3.5, in an environment over .venv.
+spark35: $(VENV)/.tested
+	PYTHON=$(PYTHON) bash tests/spark35.sh
 
 lint: $(VENV)/.tested
 	$(BIN)/ruff check src tests benchmarks examples docs/*.py
@@ -75,6 +79,8 @@ scale: $(VENV)/.tested
 	for kind in jsonl tar; do for count in 0 2; do \
 	  $(BIN)/python benchmarks/stream_scale.py --hour $$kind --workers $$count || exit 1; done; done
 	$(BIN)/python benchmarks/spark_stream_scale.py
+	$(BIN)/python benchmarks/spark_driver_scale.py
+	$(BIN)/python benchmarks/crowd_scale.py
 	$(BIN)/python benchmarks/report_scale.py
 	$(BIN)/python benchmarks/ledger.py
 
@@ -95,4 +101,4 @@ $(VENV)/.tested: $(VENV)/.installed tests/requirements.txt docs/requirements.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venv-bare* .venv-bench benchmarks/data build/pages build/site .cache
+	rm -rf $(VENV) .venv-bare* .venv-bench .venv-spark35 benchmarks/data build/pages build/site .cache

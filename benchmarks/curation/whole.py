@@ -40,7 +40,7 @@ def whole_run(side: str, inputs: Path, *arguments: str, variables: Mapping[str, 
             process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment() | dict(variables or {})
             )
-            with _Peak(process.pid) as peak:
+            with Peak(process.pid) as peak:
                 output, _ = process.communicate()
             seconds = {"process_seconds": time.perf_counter() - start, "cpu_seconds": _cpu_seconds() - cpu}
         if process.returncode:
@@ -56,7 +56,7 @@ def _cpu_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-class _Peak:
+class Peak:
     """Watches the resident memory of a process tree; pages that processes share count for each of them."""
 
     def __init__(self, pid: int) -> None:

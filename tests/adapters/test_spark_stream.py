@@ -15,7 +15,7 @@ import pytest
 import gristmill as gm
 from gristmill.adapters.spark_stream import SparkStreamLoader, clustered, stream_frame
 from gristmill.adapters.streams import TorchStreamLoader
-from gristmill.streams.frame_queries import find_columns, rows_within
+from gristmill.streams.frame_queries import find_columns, packed_table, rows_within
 from spark_connect import connect_server
 
 # An epoch is about 100 batches.
@@ -116,7 +116,7 @@ def test_a_dataframe_that_changes_from_query_to_query_is_found_out(documents: An
 def test_a_state_of_other_rows_is_refused(documents: Any, loader: SparkStreamLoader) -> None:
     state = loader.state_dict()
     other = make(documents.where("id != 'd7'"))
-    with pytest.raises(gm.StateError, match="another stream: files differs"):
+    with pytest.raises(gm.StateError, match="another stream: files or rows differs"):
         other.load_state_dict(state)
 
 
@@ -196,6 +196,12 @@ def test_by_spark_connect_the_batches_are_the_same_and_a_session_that_ended_is_o
     digests = [hashlib.sha256(np.array(straight[:count]).tobytes()).hexdigest() for count in (COUNT, 10)]
     assert [found["batches"], found["worked"]] == digests and found["opened"] == 2
     assert "does not give the same rows twice" in found["changing"]
+
+
+def test_a_spark_without_to_arrow_gives_the_same_rows(documents: Any) -> None:
+    rows = packed_table(documents.repartition(3)).sort_by("id").to_pylist()
+    assert rows == [row.asDict() for row in documents.orderBy("id").collect()]
+    assert packed_table(documents.where("id is null")).column_names == documents.columns
 
 
 def test_torch_has_the_same_batches(loader: SparkStreamLoader, straight: Any) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from gristmill.core.errors import ConfigError, EngineError
 from gristmill.engine.spark_session import make_session, told
-from gristmill.run import RunOptions
+from gristmill.run import RunOptions, prepare
 
 
 @pytest.fixture
@@ -38,11 +38,27 @@ def test_a_remote_is_an_address_of_spark_connect() -> None:
 def test_a_machine_without_java_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(ConfigError, match=r"Spark needs Java 17 or later, and there is none on the PATH: apt-get"):
+    with pytest.raises(ConfigError, match=r"Spark needs Java \d+ or later, and there is none on the PATH: apt-get"):
         make_session(None, None, 2)
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     with pytest.raises(ConfigError, match=r"JAVA_HOME=/nowhere has none"):
         make_session(None, None, 2)
+
+
+def test_a_java_that_is_too_old_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    for said, version in (("1.7.0_80", 7), ("7", 7)):
+        java.write_text(f"#!/bin/sh\necho 'openjdk version \"{said}\"' >&2\n")
+        java.chmod(0o755)
+        with pytest.raises(ConfigError, match=rf"Spark needs Java \d+ or later, and .*bin/java is Java {version}: "):
+            make_session(None, None, 2)
+
+
+def test_a_master_that_spark_does_not_know_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"master= is spark://HOST:PORT, yarn, .* not 'http://a:8080'"):
+        make_session("http://a:8080", None, 2)
 
 
 def test_a_run_has_one_address_and_only_with_spark() -> None:
@@ -59,6 +75,17 @@ def test_what_spark_says_is_cut_down_to_what_it_says() -> None:
     assert told(RuntimeError(long)) == "Job 3 failed."
     assert told(RuntimeError("one line\nanother")) == "one line"
     assert told(RuntimeError()) == "RuntimeError"
+
+
+def test_an_output_that_cannot_be_written_is_told_before_spark_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")  # which would be refused next
+    (tmp_path / "a.txt").write_text("Some text.")
+    recipe = {"out": str(tmp_path / "a.txt" / "out"), "sources": [{"name": "a", "paths": [str(tmp_path / "a.txt")]}],
+              "tokenizer": "byte"}  # fmt: skip
+    with pytest.raises(EngineError, match=r"a\.txt/out cannot be written \(Not a directory\): choose another place"):
+        prepare(recipe, engine="spark", progress=False)
 
 
 ABSENT = """

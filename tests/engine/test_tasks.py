@@ -46,3 +46,10 @@ def test_a_node_reaches_storage_as_the_driver_does(monkeypatch: pytest.MonkeyPat
     task = Task.of(os.getenv, VARIABLE, pickle.dumps)
     monkeypatch.delenv(VARIABLE)
     assert taken(task.answer()) == '{"s3://a": {"endpoint": "http://127.0.0.1:1"}}'
+
+
+def test_parts_travel_together_and_what_they_share_once() -> None:
+    shared = os.urandom(1 << 20)
+    task = Task.of(len, [(shared, *range(i)) for i in range(50)], pickle.dumps)
+    assert len(pickle.dumps(task)) < 2 << 20
+    assert [taken(task.answer(number)) for number in (0, 7, 49)] == [1, 8, 50]

@@ -13,7 +13,7 @@ import pytest
 from gristmill.places import ranges
 from gristmill.places.local import Local
 from gristmill.stages.relation import Relation
-from gristmill.stages.shards import PlanJob, Range, gather, plan_shards, rows_between
+from gristmill.stages.shards import PlanJob, Range, advice, gather, plan_shards, rows_between
 
 
 def layout(path: Path, lengths: list[int], val: list[bool]) -> Path:
@@ -64,3 +64,11 @@ def test_tokens_are_gathered_in_the_order_of_the_rows(tmp_path: Path, seed: int)
         patch.setattr(ranges, "GAP_BYTES", 2)
         assert gather(tmp_path, table, dtype).tolist() == found
     assert found == [1000 * row["unit"] + row["start"] + i for row in rows for i in range(row["length"])]
+
+
+def test_whoever_gets_thousands_of_shards_is_told_of_larger_ones() -> None:
+    assert advice(1000, 100_000_000, 2) is None and advice(5000, 1_000_000_000, 2) is None
+    told = advice(2500, 100_000_000, 2)
+    assert told and "2,500 shards will be written" in told
+    assert "tokens_per_shard 1,000,000,000 they would be about 250 of 2 GB" in told
+    assert "tokens_per_shard 500,000,000 they would be about 500" in str(advice(2500, 100_000_000, 4))

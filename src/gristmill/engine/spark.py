@@ -97,9 +97,9 @@ class SparkEngine:
         threads = ThreadPoolExecutor(_WAVES, thread_name_prefix="gristmill-wave")
         try:
             for wave in _waves(parts, 2 * self.slots if len(parts) > 1 else 1):
-                tasks = [Task.of(function, part, cloudpickle.dumps) for part in wave]
+                task = Task.of(function, wave, cloudpickle.dumps)
                 wait(list(waiting)[-1:], timeout=_APART)
-                waiting.append(threads.submit(self._wave, tasks, tag))
+                waiting.append(threads.submit(self._wave, task, len(wave), tag))
                 if len(waiting) >= _WAVES:
                     yield from cast(Iterator[R], map(taken, waiting.popleft().result()))
             while waiting:
@@ -116,14 +116,13 @@ class SparkEngine:
                 self._tags.cancel(tag)
         threads.shutdown(wait=False, cancel_futures=True)
 
-    def _wave(self, tasks: Sequence[Task], tag: str) -> list[bytes]:
-        """The answers of tasks, one a partition of a Spark job."""
+    def _wave(self, task: Task, parts: int, tag: str) -> list[bytes]:
+        """The answers to the parts of a task, one a partition of a Spark job."""
         with spark_errors("jobs"):
             self._tags.add(tag)
-            numbers = self._session.range(0, len(tasks), 1, len(tasks))
-            rows = numbers.mapInArrow(_answering(list(tasks)), _ROWS).collect()
+            rows = self._session.range(0, parts, 1, parts).mapInArrow(_answering(task), _ROWS).collect()
         answers = {row["number"]: bytes(row["answer"]) for row in rows}
-        return [answers[number] for number in range(len(tasks))]
+        return [answers[number] for number in range(parts)]
 
     def query(self, sql: str, tables: Mapping[str, Sequence[Address]], out: Address) -> list[Address]:
         """The rows of `sql`: `out`, or `part_of(out, i)` for each of the files that Spark has written."""
@@ -209,19 +208,19 @@ def _waves(parts: Sequence[P], first: int) -> Iterator[Sequence[P]]:
         begin, size = begin + size, min(2 * size, max(_MOST_PARTS, first))
 
 
-def _answering(tasks: Sequence[Task]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What runs on an executor, numbers of tasks in and their answers out.
+def _answering(task: Task) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """What runs on an executor, numbers of parts in and answers out.
 
     It is pickled whole, so that an executor without this package can still say so.
     """
-    pickled = [pickle.dumps(task) for task in tasks]
+    pickled = pickle.dumps(task)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                answer = pickle.loads(pickled[number]).answer()
+                answer = pickle.loads(pickled).answer(number)
                 yield pa.RecordBatch.from_arrays(
                     [pa.array([number], pa.int64()), pa.array([answer], pa.binary())], names=["number", "answer"]
                 )

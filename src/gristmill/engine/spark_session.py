@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import socket
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -25,6 +26,9 @@ _NAME = "gristmill"
 _PATIENCE = 10
 _JAVA, _MOST_SAID = re.compile(r"[\w.]+(?:Exception|Error): "), 400
 _PORTS = {"spark": 7077, "sc": 15002}
+_MASTER = re.compile(r"local(\[.+\])?|local-cluster\[.+\]|yarn|(spark|k8s)://.+")
+_NO_JAVA = "there is none on the PATH"
+_JAVA_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
 def make_session(master: str | None, remote: str | None, workers: int) -> SparkSession:
@@ -34,8 +38,9 @@ def make_session(master: str | None, remote: str | None, workers: int) -> SparkS
     if remote:
         _check_remote(remote)
         return _started(SparkSession.builder.remote(remote), remote)
-    _check_java()
     where = master or f"local[{workers},4]"  # four attempts: one that fails alone would end the run
+    _check_master(where)
+    _check_java()
     _check_answers(where)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(where).appName(_NAME).config("spark.ui.showConsoleProgress", "false")
@@ -71,16 +76,38 @@ def _check_answers(address: str) -> None:
         raise EngineError(f"Nobody answers at {address} ({error}): is Spark running there?") from error
 
 
-def _check_java() -> None:
-    """Spark needs a Java of 17 or later on this machine, unless it is reached by Spark Connect."""
-    home = os.environ.get("JAVA_HOME")
-    if not (shutil.which(os.path.join(home, "bin", "java")) if home else shutil.which("java")):
-        where = f"JAVA_HOME={home} has none" if home else "there is none on the PATH"
+def _check_master(master: str) -> None:
+    """Refuse what Spark would answer by Java's traceback."""
+    if not _MASTER.fullmatch(master):
         raise ConfigError(
-            f"Spark needs Java 17 or later, and {where}: apt-get install openjdk-17-jre-headless on Debian and Ubuntu, "
-            "or use a Spark Connect server by remote=.",
+            f"master= is spark://HOST:PORT, yarn, k8s://HOST:PORT or local[CORES], not {master!r}.", arguments="master"
+        )
+
+
+def _check_java() -> None:
+    """Spark needs a Java of 17 or later (3.5 is content with 8) on this machine, unless it is by Spark Connect."""
+    from pyspark import __version__
+
+    home, least = os.environ.get("JAVA_HOME"), 8 if __version__.startswith("3.") else 17
+    found = shutil.which(os.path.join(home, "bin", "java")) if home else shutil.which("java")
+    version = _java_version(found) if found else 0
+    if version is not None and version < least:
+        what = f"{found} is Java {version}" if found else f"JAVA_HOME={home} has none" if home else _NO_JAVA
+        raise ConfigError(
+            f"Spark needs Java {least} or later, and {what}: apt-get install openjdk-17-jre-headless on Debian and "
+            "Ubuntu, or use a Spark Connect server by remote=.",
             arguments="remote",
         )
+
+
+def _java_version(java: str) -> int | None:
+    """The 17 of "17.0.15", or the 8 of "1.8.0"; None where it does not say."""
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=_PATIENCE).stderr
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = _JAVA_VERSION.search(said)
+    return int(found[1]) if found else None
 
 
 def told(error: BaseException) -> str:

@@ -25,8 +25,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Task:
-    """A function and one of its parts, pickled, with what the driver knows: its version, how storage is reached, and
-    the folder that relative paths begin in.
+    """A function and its part, or some of its parts, pickled together, with what the driver knows: its version, how
+    storage is reached, and the folder that relative paths begin in. What parts share is in it once.
     """
 
     call: bytes
@@ -39,10 +39,10 @@ class Task:
         """A task of this process."""
         return Task(dumps((function, part)), version(), os.environ.get(VARIABLE), os.getcwd())
 
-    def answer(self) -> bytes:
-        """The pickled answer, or the error, as a pair of which one is None."""
+    def answer(self, number: int | None = None) -> bytes:
+        """The pickled answer, to the part of this number if there are some, or the error: a pair, one of them None."""
         try:
-            return pickle.dumps((self._called(), None))
+            return pickle.dumps((self._called(number), None))
         except GristmillError as error:
             return pickle.dumps((None, error))
         except Exception as error:
@@ -50,7 +50,7 @@ class Task:
             place = f"{platform.node()}, {Path(at.filename).name}, line {at.lineno}"
             return pickle.dumps((None, EngineError(f"A worker failed: {type(error).__name__}: {error} ({place}).")))
 
-    def _called(self) -> object:
+    def _called(self, number: int | None) -> object:
         if self.version != version():
             raise EngineError(
                 f"{platform.node()} has gristmill {version()}, the driver {self.version}: install the same everywhere."
@@ -60,7 +60,7 @@ class Task:
         with suppress(OSError):  # whoever gave whole paths does not need it
             os.chdir(self.folder)
         function, part = pickle.loads(self.call)  # which the driver has pickled, as Spark itself does with functions
-        return function(part)
+        return function(part if number is None else part[number])
 
 
 def taken(answer: bytes) -> object:

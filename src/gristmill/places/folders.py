@@ -8,10 +8,12 @@ line says what is being made, and each line after that names a file before the f
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import ClassVar
 
 from gristmill.core.errors import ConfigError, GristmillError
@@ -135,11 +137,23 @@ def _without_uploads(folder: Address, is_ours: IsOurs) -> list[str]:
 def look_at(folder: Address, look: Callable[[], None]) -> None:
     """Let `look` refuse a folder, while nobody else writes to it; nothing is written for that."""
     with disk_errors(folder):
+        _check_writable(folder)
         if not place_at(folder / LOCK).is_file():
             look()
             return
     with only_run(folder, look):
         pass
+
+
+def _check_writable(folder: Address) -> None:
+    """Raise what making a folder would, where that can be told without making it: an engine may take a minute first."""
+    if not isinstance(folder, Path):
+        return
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if there != folder and not there.is_dir():
+        raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+    if there.is_dir() and not os.access(there, os.W_OK | os.X_OK):
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
 
 
 @contextlib.contextmanager

@@ -29,7 +29,7 @@ from gristmill.stages.layout import COUNTS, SHUFFLED, UNITS, Share, SplitCounts,
 from gristmill.stages.lines import LinesJob, TrimJob, find_repeated
 from gristmill.stages.near import NearSearch, SignJob
 from gristmill.stages.relation import UNITS_A_SOURCE, Drops, Relation, batches_of, dropped_table
-from gristmill.stages.shards import PlanJob, ShardJob
+from gristmill.stages.shards import PlanJob, ShardJob, advice
 from gristmill.stages.split import Held, SplitJob, ValSplit, stands
 from gristmill.stages.tokens import Encoding, TokensJob, encoded_schema, pickled
 from gristmill.stages.work import Done, Job, Query, Workshop, relation_of
@@ -204,6 +204,8 @@ class Pipeline:
         kind = (self.recipe.fields, tokenizer.dtype.name, tokenizer.eos, store.compression)
         jobs = [ShardJob(root, shard_name(split, number, store.compression), split, number, ranges, layout.fingerprint,
                          *kind, *folders) for split, number, ranges in plan.planned(planned.facts)]  # fmt: skip
+        if note := advice(len(jobs), store.tokens_per_shard, tokenizer.dtype.itemsize):
+            self.progress.note(note)
         making.will_write(job.name for job in jobs)
         done = self.work.complete(jobs, "writing shards", "shards")
         entries: dict[str, list[ShardEntry]] = {split: [] for split in SPLITS}

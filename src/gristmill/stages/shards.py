@@ -26,6 +26,8 @@ from gristmill.store.writer import shard_cuts, write_shard
 # Tokens gathered at a time: 64 MiB at most, of whole documents.
 _CHUNK_TOKENS = 1 << 24
 _ROWS_AT_ONCE = 1 << 20
+# So many shards are worth a word, and these bytes are what a large one may have.
+_MANY_SHARDS, _LARGE_BYTES = 1000, 2 * 10**9
 _PLACES = ("doc", "bytes", "unit", "start", "length", "val", "shuffle", "cut")
 
 
@@ -46,6 +48,18 @@ class _Filling:
     number: int = 0
     tokens: int = 0
     ranges: list[Range] = field(default_factory=list)
+
+
+def advice(shards: int, tokens_per_shard: int, token_bytes: int) -> str | None:
+    """What somebody whose store has very many shards should know; no byte depends on it."""
+    larger = _LARGE_BYTES // token_bytes
+    if shards <= _MANY_SHARDS or tokens_per_shard >= larger:
+        return None
+    fewer = -(-shards * tokens_per_shard // larger)
+    return (
+        f"{shards:,} shards will be written, of {tokens_per_shard:,} tokens at most: with tokens_per_shard {larger:,} "
+        f"they would be about {fewer:,} of {_LARGE_BYTES / 1e9:.0f} GB, which are quicker to list, to open and to copy."
+    )
 
 
 def plan_shards(files: Sequence[Address], tokens_per_shard: int) -> list[tuple[str, int, list[Range]]]:

@@ -17,7 +17,15 @@ from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError, SourceError
 from gristmill.core.hashing import fingerprint
 from gristmill.streams.fetching import Fetcher, FrameReader
-from gristmill.streams.frame_queries import BUCKET_BITS, KEY_SHIFT, Columns, Session, count_buckets, rows_within
+from gristmill.streams.frame_queries import (
+    BUCKET_BITS,
+    KEY_SHIFT,
+    Columns,
+    Session,
+    as_table,
+    count_buckets,
+    rows_within,
+)
 from gristmill.streams.turns import Reader
 from gristmill.streams.units import block_bytes, unit_bytes
 
@@ -99,7 +107,7 @@ class FrameUnits:
         wanted = np.unique(np.asarray(units, np.int64))
         expected = self._census.table[wanted]
         prefixes = expected[:, 0].tolist()
-        table = self._session.ask(lambda frame: rows_within(frame, self.columns, prefixes, self._shift).toArrow())
+        table = self._session.ask(lambda frame: as_table(rows_within(frame, self.columns, prefixes, self._shift)))
         keys, sums = (table.column(name).to_numpy() for name in ("key", "whole"))
         order = np.lexsort((sums, keys))
         edges = np.searchsorted(keys[order] >> self._shift, [*prefixes, prefixes[-1] + 1])

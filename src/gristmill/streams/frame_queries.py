@@ -13,7 +13,7 @@ import concurrent.futures.thread  # noqa: F401 (its hook for the end of a progra
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -49,7 +49,6 @@ class Frame(Protocol):
     def selectExpr(self, *expressions: str) -> Frame: ...
     def where(self, condition: str) -> Frame: ...
     def groupBy(self, *columns: str) -> Any: ...
-    def toArrow(self) -> pa.Table: ...
 
 
 class Session:
@@ -157,8 +156,6 @@ os.register_at_fork(after_in_child=_asked.clear)
 def _checked(frame: Frame) -> Frame:
     if not all(hasattr(frame, name) for name in ("selectExpr", "where", "schema")):
         raise refuse("df", "a Spark DataFrame, or a function that returns one", frame)
-    if not hasattr(frame, "toArrow"):
-        raise ConfigError("Training from a DataFrame needs pyspark 4.0 or later: its DataFrames have toArrow().")
     return frame
 
 
@@ -217,8 +214,8 @@ def count_buckets(frame: Frame, columns: Columns) -> pa.Table:
         f"shiftright({columns.key}, {KEY_SHIFT}) as bucket", "1 as rows", f"cast({columns.size} as bigint) as bytes",
         f"{columns.sum} & {_LOW} as low", f"{columns.sum} as whole",
     )  # fmt: skip
-    found = shown.groupBy("bucket").agg({"rows": "sum", "bytes": "sum", "low": "sum", "whole": "bit_xor"}).toArrow()
-    return found.select(["bucket", "sum(rows)", "sum(bytes)", "sum(low)", "bit_xor(whole)"])
+    found = shown.groupBy("bucket").agg({"rows": "sum", "bytes": "sum", "low": "sum", "whole": "bit_xor"})
+    return as_table(found).select(["bucket", "sum(rows)", "sum(bytes)", "sum(low)", "bit_xor(whole)"])
 
 
 def rows_within(frame: Frame, columns: Columns, prefixes: Sequence[int], shift: int) -> Frame:
@@ -228,6 +225,30 @@ def rows_within(frame: Frame, columns: Columns, prefixes: Sequence[int], shift: 
     shown = frame.selectExpr(f"{columns.key} as key", f"{columns.sum} as whole", f"{quoted(columns.text)} as text", *id,
                              *carried)  # fmt: skip
     return shown.where(_within(prefixes, shift) if columns.keyed else _among(prefixes, shift))
+
+
+def as_table(frame: Any) -> pa.Table:
+    """All rows of a DataFrame."""
+    return frame.toArrow() if hasattr(frame, "toArrow") else packed_table(frame)  # which Spark 3.5 has not
+
+
+def packed_table(frame: Any) -> pa.Table:
+    """The same by `mapInArrow`: batches come as bytes, one a row. Executors need pyarrow, and nothing of ours."""
+
+    def packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow
+
+        for batch in batches:
+            sink = pyarrow.BufferOutputStream()
+            with pyarrow.ipc.new_stream(sink, batch.schema) as stream:
+                stream.write_batch(batch)
+            yield pyarrow.record_batch({"rows": pyarrow.array([sink.getvalue().to_pybytes()], pyarrow.binary())})
+
+    found = [
+        pa.ipc.open_stream(bytes(row["rows"])).read_all() for row in frame.mapInArrow(packed, "rows binary").collect()
+    ]
+    # Without a row there is no batch to tell the types of columns, and nobody will look at them.
+    return pa.concat_tables(found) if found else pa.table({name: pa.array([], pa.int64()) for name in frame.columns})
 
 
 def clustered(df: Any, id_col: str | None = None, text_col: str = "text") -> Any:

@@ -19,6 +19,8 @@ from gristmill.core.errors import StateError
 from gristmill.core.values import as_saved, shown
 
 STATE_VERSION = 1
+# Parts of a stream whose names, which states keep, do not say it all.
+_SPOKEN = {"files": "files or rows"}
 
 
 class StreamState(TypedDict):
@@ -86,10 +88,12 @@ def check_stream_state(
     """Step and places of the lanes of a rank (0 of 1: all), if the state has them and is this stream's."""
     state = as_stream_state(given)
     if state["stream"] != stream:
-        differ = [name for name in {**parts, **state["parts"]} if parts.get(name) != state["parts"].get(name)]
+        differ = [_SPOKEN.get(name, name) for name in {**parts, **state["parts"]}
+                  if parts.get(name) != state["parts"].get(name)]  # fmt: skip
         raise StateError(
             f"This checkpoint (step {state['step']:,}) belongs to another stream: {', '.join(differ) or 'something'} "
-            "differs. A stream goes on only with the files, steps, tokenizer, cut, batch size and seed it began with."
+            "differs. A stream goes on only with the files (the rows, if it is of a DataFrame), steps, tokenizer, cut, "
+            "batch size and seed it began with."
         )
     if (state["rank"], state["world_size"]) != (rank, world_size):
         raise StateError(
