@@ -35,6 +35,7 @@ BLOCK, WINDOW = 256, 128  # samples of 4 KiB a block: 1 MiB; and 128 MiB of bloc
 RAW = {f"obstore alone, {threads} threads": threads for threads in (16, 32)}
 OURS, UNCHECKED, LOCAL = "Loader", "Loader, sums off", "Loader, from disk"
 FOUR_BYTES = "Loader, ids of four bytes"
+PLANNED = "the Loader's ranges by obstore, 16 threads"
 SETTINGS = (Setting(0), Setting(2))
 CONTENDERS = (
     Entry("gristmill", "gristmill_bucket", "gristmill", "blocks in a window", False, (Setting(0, threads=2),)),
@@ -116,6 +117,7 @@ def _throughput(folders: dict[str, Path]) -> list[Case]:
         Case(name, lambda threads=threads: probe("read", prefix="large/train", block=BLOCK_BYTES, threads=threads))  # type: ignore[misc]
         for name, threads in RAW.items()
     ]
+    raw.append(Case(PLANNED, lambda: probe("read", prefix="large/train", block=BLOCK, threads=16, window=WINDOW)))
     return raw + [
         Case(name, lambda where=where, block=block: probe("load", paths=where, block=block, window=WINDOW, ready=True))  # type: ignore[misc]
         for name, where in paths.items()

@@ -18,9 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import obstore
+from obstore.store import S3Store
 
 import gristmill as gm
+from bucket.names import at
 from bucket.server import client
+from gristmill.loader.demand import Demand
 from gristmill.testing import tiny_store
 from harness.corpus import BATCH_SIZE, EOS, SEED, SEQ_LEN
 from harness.processes import cpu_seconds
@@ -90,19 +93,41 @@ def _trained(batches: Iterator[Any], step_seconds: float) -> Iterator[float]:
             time.sleep(step_seconds)
 
 
-def read(prefix: str, *, block: int, threads: int) -> Figures:
-    """obstore alone: all token files below a prefix in blocks of so many bytes, in random order, dropped at once."""
+def read(prefix: str, *, block: int, threads: int, window: int | None = None) -> Figures:
+    """obstore alone: all token files below a prefix in blocks of so many bytes, in random order, dropped at once.
+
+    With a `window` they are the very ranges of a plan's blocks of so many samples, in its order.
+    """
     store = client(os.environ["AWS_ENDPOINT_URL"])
-    files = [entry for page in obstore.list(store, prefix) for entry in page if entry["path"].endswith(".bin")]
-    ranges = [
-        (each["path"], at, min(block, each["size"] - at)) for each in files for at in range(0, each["size"], block)
-    ]
-    random.Random(SEED).shuffle(ranges)
+    ranges = _blocks(store, prefix, block) if window is None else _planned(prefix, block, window)
     began, cpu = time.perf_counter(), cpu_seconds(os.getpid())
     with ThreadPoolExecutor(threads) as pool:
         size = sum(pool.map(lambda one: len(obstore.get_range(store, one[0], start=one[1], length=one[2])), ranges))
     seconds = time.perf_counter() - began
     return {"seconds": seconds, "bytes": size, "cpu_seconds": cpu_seconds(os.getpid()) - cpu}
+
+
+def _blocks(store: S3Store, prefix: str, block: int) -> list[tuple[str, int, int]]:
+    """Object, first byte and size of the blocks of all token files below a prefix."""
+    files = [entry for page in obstore.list(store, prefix) for entry in page if entry["path"].endswith(".bin")]
+    ranges = [
+        (each["path"], at, min(block, each["size"] - at)) for each in files for at in range(0, each["size"], block)
+    ]
+    random.Random(SEED).shuffle(ranges)
+    return ranges
+
+
+def _planned(prefix: str, block: int, window: int) -> list[tuple[str, int, int]]:
+    """The same of what the loader fetches in an epoch: its blocks run through all shards and begin anywhere in them."""
+    store = gm.open(at(prefix))
+    plan = gm.Plan(store, seq_len=SEQ_LEN, batch_size=BATCH_SIZE, seed=SEED,
+                   options={"locality": {"block": block, "window": window}})  # fmt: skip
+    shards, starts, ends = Demand(plan, labels=False).of(plan.segments[0], plan.samples_of_steps(0, len(plan)))
+    keys = [store.files.path(shard).removeprefix(at("")) for shard in range(len(store.files))]
+    return [
+        (keys[shard], first, end - first)
+        for shard, first, end in zip(shards.tolist(), starts.tolist(), ends.tolist(), strict=True)
+    ]
 
 
 @contextmanager

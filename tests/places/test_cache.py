@@ -215,6 +215,29 @@ with Cache(Path({str(tmp_path)!r}), 1 << 24).fetching(part(1)):
         pass
 
 
+def test_a_process_that_is_forked_while_a_part_is_fetched_does_not_keep_its_lock(tmp_path: Path) -> None:
+    cache, (reading, writing) = Cache(tmp_path, 1 << 24), os.pipe()
+    with cache.fetching(part(1)):
+        child = os.fork()
+        if child == 0:
+            os.close(writing)
+            os.read(reading, 1)  # until the parent has ended it
+            os._exit(0)
+    fetched = threading.Event()
+
+    def fetch() -> None:
+        with cache.fetching(part(1)):
+            fetched.set()
+
+    threading.Thread(target=fetch, daemon=True).start()
+    try:
+        assert fetched.wait(60)
+    finally:
+        os.close(writing)
+        os.waitpid(child, 0)
+        os.close(reading)
+
+
 def test_processes_that_make_a_cache_at_the_same_time_agree_on_its_sets(tmp_path: Path) -> None:
     found: list[int] = []
     threads = [

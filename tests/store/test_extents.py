@@ -30,7 +30,7 @@ def table(tmp_path: Path, make_store: Make) -> ShardTable:
 def leased(table: ShardTable, pieces: list[tuple[int, int]]) -> list[tuple[int, int, int, int]]:
     """(first, end, first token, bytes a token) of each extent that stands in the table of these pieces."""
     positions, lengths = (np.array(column) for column in zip(*pieces, strict=True))
-    with Extents(table).leased(positions, lengths) as (starts, addresses, headers, itemsizes):
+    with Extents(table).leased(table.grid.touched(positions, lengths)) as (starts, addresses, headers, itemsizes):
         assert not headers.any() and (starts[1:] >= starts[:-1]).all() and not addresses[1::2].any()
         return [
             (int(starts[i]), int(starts[i + 1]), int(view(int(addresses[i]), f"<u{itemsizes[i]}", 1)[0]), itemsizes[i])

@@ -21,7 +21,8 @@ def grid_of(tokens: list[int], block: int, itemsize: int = 2, kinds: str | None 
 
 def touched(grid: Grid, *pieces: tuple[int, int]) -> list[tuple[int, int]]:
     positions, lengths = (np.array(column) for column in zip(*pieces, strict=True))
-    return [(int(shard), int(place)) for shard, place in zip(*grid.touched(positions, lengths), strict=True)]
+    shards, places = grid.placed(grid.touched(positions, lengths))
+    return list(zip(shards.tolist(), places.tolist(), strict=True))
 
 
 def test_extents_are_the_blocks_of_the_stream_cut_at_the_edges_of_shards() -> None:
@@ -78,7 +79,7 @@ def test_whatever_a_piece_reads_is_held_and_begins_and_ends_with_a_summed_block(
     grid, total = grid_of(tokens, block, itemsize), sum(tokens)
     first = data.draw(st.integers(0, total - 1))
     length = data.draw(st.integers(1, total - first))
-    shards, places = grid.touched(np.array([first]), np.array([length]))
+    shards, places = grid.placed(grid.touched(np.array([first]), np.array([length])))
     (start, end), (low, high) = grid.held(shards, places), grid.byte_ranges(shards, places)
     held = {
         int(p) for k, a, b in zip(shards, start, end, strict=True) for p in range(a, b) for p in [grid.starts[k] + p]

@@ -41,6 +41,7 @@ _STACK_BYTES = 4 << 20
 # Stacks that find and lease their blocks together, which in a window are mostly the same. Mapped tokens cost no lease,
 # and stacks that are used again sooner stay in the processor's caches.
 _LEASED_STACKS = 4
+_NO_EXTENTS: Ints = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,8 @@ class Located(NamedTuple):
     """A group with the places of its tokens: all that must be fetched before it can be filled. Nothing is leased.
 
     `reach` are the tokens that are read from each piece's position on, `edges` the first piece of each row,
-    `figures` the first three of each step's tally.
+    `figures` the first three of each step's tally, `extents` what the pieces touch of the table's grid, in order of
+    first use; none where all shards are mapped as they are.
     """
 
     group: Group
@@ -108,6 +110,7 @@ class Located(NamedTuple):
     reach: Ints
     edges: Ints
     figures: list[tuple[int, int, int]]
+    extents: Ints
 
 
 def framed_rows(plan: Plan, seq_len: int) -> int:
@@ -217,8 +220,7 @@ class Assembler:
 
     def touched(self, located: Located) -> Ints:
         """The numbers of the extents that a group is read from and that are fetched, in order of first use."""
-        numbers = self._table.grid.in_order_of_use(located.pieces.positions, located.reach)
-        return numbers[self._table.bins.fetched[self._table.grid.placed(numbers)[0]]]
+        return located.extents[self._table.bins.fetched[self._table.grid.placed(located.extents)[0]]]
 
     def say_cost(self) -> None:
         """Say, once, what a shuffle over the whole of stores that are not on this machine costs, if it is known."""
@@ -246,7 +248,10 @@ class Assembler:
         pieces = find_pieces(self._plan, self._table, group.segment, group.samples)
         read = reach(pieces, "labels" in self.filler.keys)  # without labels the page after a piece is left alone
         shards, edges = self._table.shards_of(pieces.positions, read), pieces.edges(len(group.steps) * group.rows)
-        return Located(group, shards, pieces, read, edges, _figures(group, pieces, edges[:: group.rows]))
+        figures = _figures(group, pieces, edges[:: group.rows])
+        framed = self._table.frames is not None
+        extents = self._table.grid.in_order_of_use(pieces.positions, read) if framed else _NO_EXTENTS
+        return Located(group, shards, pieces, read, edges, figures, extents)
 
     def fill(self, located: Located) -> Iterator[Stack]:
         """The batches of a group, up to 4 MiB of them (at least one) a stack, each in memory of its own.
@@ -262,14 +267,15 @@ class Assembler:
 
     def _stacks(self, located: Located, some: range, most: int) -> list[Stack]:
         """Some steps of a group, counted inside of it, in stacks that are filled under one lease."""
-        rows, (_, touched, pieces, read, edges, _) = located.group.rows, located
+        rows, (_, touched, pieces, read, edges, _, extents) = located.group.rows, located
         placed = slice(int(edges[some.start * rows]), int(edges[some.stop * rows]))
-        leased = self._table.tokens(touched, pieces.positions[placed], read[placed])
+        whole = np.sort(extents) if len(some) == len(located.group.steps) else None
+        leased = self._table.tokens(touched, pieces.positions[placed], read[placed], whole)
         with leased as shards, self._documents(touched) as documents:
             return [self._stack(located, here, shards, documents) for here in _powers_of_two(some, most)]
 
     def _stack(self, located: Located, here: slice, shards: ShardColumns, documents: DocumentColumns) -> Stack:
-        group, _, pieces, _, edges, figures = located
+        group, _, pieces, _, edges, figures, _ = located
         rows, seq_len, sample_ids = group.rows, group.segment.seq_len, group.sample_ids[here]
         steps, own = group.steps[here], edges[here.start * rows : here.stop * rows + 1]
         flat, merged = self.filler.fill(shards, documents, pieces, own, seq_len, group.width(here.start))

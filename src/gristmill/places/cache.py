@@ -118,23 +118,25 @@ class Cache:
             except OSError as error:
                 self._fail(error)
                 return data
-        mapped = self.get(part, checked=True) if kept else None
-        return data if mapped is None else mapped
+        return data if kept is None else kept
 
-    def _added(self, part: Part, data: Bytes, waits: Waits) -> bool:
+    def _added(self, part: Part, data: Bytes, waits: Waits) -> Bytes | None:
+        """The bytes of a part as they are mapped now; None where it is not kept, or there is no room for a map."""
         folder = self._set(part)
         temporary = f"{folder}/{unfinished(part, _owner(os.getpid()), next(self._numbers))}"
-        fd = _made(temporary, os.O_WRONLY | os.O_EXCL)
+        fd = _made(temporary, os.O_RDWR | os.O_EXCL)
         try:
             if not self._make_room(folder, part, waits):
-                return False
+                return None
             with open(fd, "wb", closefd=False) as file:
                 os.posix_fallocate(fd, 0, len(data) + SUM_BYTES)
                 file.write(data.data)
                 file.write(xxhash.xxh3_128_digest(data.data))
             with contextlib.suppress(FileNotFoundError):  # somebody took it for a leftover
                 os.rename(temporary, self._path(part))
-            return True
+            with contextlib.suppress(OSError):
+                return owned_view(*map_descriptor(fd))[:-SUM_BYTES]
+            return None
         finally:
             os.close(fd)
             with contextlib.suppress(OSError):
@@ -186,6 +188,7 @@ class Cache:
             _lock(fd, hash64(part.name) >> 2)
             yield
         finally:
+            _unlock(fd)
             os.close(fd)
 
     def _set(self, part: Part) -> str:
@@ -217,6 +220,12 @@ def _lock(fd: int, byte: int) -> None:
             if error.errno not in (errno.EAGAIN, errno.EACCES, errno.EINTR):
                 return
         time.sleep(_POLL_SECONDS)
+
+
+def _unlock(fd: int) -> None:
+    """Give back all locks of an open file: a process that was forked meanwhile has it open, too, and may live long."""
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, 0, 0, 0))
 
 
 def _made(path: str, flags: int) -> int:
@@ -282,6 +291,8 @@ def _began(pid: int) -> int | None:
 
 def _at_work(owner: Owner, path: Path) -> bool:
     """Whether somebody may still be writing an unfinished file."""
+    if owner == _owner(os.getpid()):
+        return True
     if owner.host == _host():
         return _began(owner.pid) == owner.began
     return not _is_old(path)

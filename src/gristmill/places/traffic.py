@@ -20,9 +20,10 @@ class Traffic:
 
     def add(self, **counts: int) -> None:
         """Count on."""
+        totals = vars(self)
         with self._lock:
             for name, count in counts.items():
-                setattr(self, name, getattr(self, name) + count)
+                totals[name] += count
 
     def again(self) -> None:
         """Count a request that is made once more."""

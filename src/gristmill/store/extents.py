@@ -28,15 +28,15 @@ class Extents:
         self.frames = Frames(table)
 
     @contextlib.contextmanager
-    def leased(self, positions: Ints, lengths: Ints) -> Iterator[ShardColumns]:
-        """The shard table of the pieces [positions, + lengths), whose shards must be mapped where they can."""
+    def leased(self, numbers: Ints) -> Iterator[ShardColumns]:
+        """The shard table of distinct extents, in rising order, whose shards must be mapped where they can."""
         table, grid = self._table, self._table.grid
-        shards, places = grid.touched(positions, lengths)
+        shards, places = grid.placed(numbers)
         (first, _), (held, end) = grid.tokens(shards, places), grid.held(shards, places)
         starts, itemsizes = table.starts[shards] + first, table.itemsizes[shards]
         ends = np.minimum(table.starts[shards] + end, np.append(starts[1:], table.starts[-1]))
         framed, addresses = table.framed[shards], table.bins.addresses[shards] + table.headers[shards]
-        with self.frames.leased((grid.firsts[shards] + places)[framed]) as found:
+        with self.frames.leased(numbers[framed]) as found:
             addresses[framed] = found + ((first - held) * itemsizes)[framed]
             none = np.zeros(2 * len(shards), dtype=np.int64)
             yield _interleaved(starts, ends), _interleaved(addresses, none[::2]), none, np.repeat(itemsizes, 2)

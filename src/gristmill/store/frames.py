@@ -85,7 +85,7 @@ class Frames:
             found = {key: read[key] for key in keys if key in read}
             for key in found:
                 read.move_to_end(key)
-            for key in keys:
+            for key in [key for key in keys if key not in found]:
                 if held := unread.taken(key) or done.taken(key):
                     found[key] = self._hold(key, held)
         return found

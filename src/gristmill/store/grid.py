@@ -48,12 +48,12 @@ class Grid:
     rounded: Mask
     firsts: Ints
 
-    def touched(self, positions: Ints, lengths: Ints) -> tuple[Ints, Ints]:
-        """Shard and place of the extents that pieces [positions, + lengths) need, each once, in rising order."""
-        return self.placed(_distinct(*self._needed(positions, lengths)))
+    def touched(self, positions: Ints, lengths: Ints) -> Ints:
+        """The extents that pieces [positions, + lengths) need, each once, in rising order, counted through shards."""
+        return _distinct(*self._needed(positions, lengths))
 
     def in_order_of_use(self, positions: Ints, lengths: Ints) -> Ints:
-        """The same in the order in which the pieces first need them, counted through all shards."""
+        """The same in the order in which the pieces first need them."""
         numbers = _ranges(*self._needed(positions, lengths))
         _, first = np.unique(numbers, return_index=True)
         return numbers[np.sort(first)]

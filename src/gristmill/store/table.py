@@ -182,28 +182,32 @@ class ShardTable:
             for address, size in zip(addresses.tolist(), sizes.tolist(), strict=True):
                 advise(address, size, mmap.MADV_WILLNEED)
 
-    def tokens(self, shards: Ints, positions: Ints, lengths: Ints) -> AbstractContextManager[ShardColumns]:
+    def tokens(
+        self, shards: Ints, positions: Ints, lengths: Ints, extents: Ints | None = None
+    ) -> AbstractContextManager[ShardColumns]:
         """A shard table of the kernels for pieces [positions, + lengths), which touch `shards`: these are mapped.
 
         What the pieces touch for the first time is compared with its sums, where there are any.
-        Where shards are compressed or not on this machine, the frames that the pieces touch stand in their place.
+        Where shards are compressed or not on this machine, the `extents` that the pieces touch stand in their place:
+        whoever has found them before gives them, in rising order.
         """
         if self._extents is not None or self.bins.evicts:
-            return self._leased(shards, positions, lengths)
+            return self._leased(shards, positions, lengths, extents)
         self.bins.ensure(shards)  # and nothing is ever unmapped: a lease would cost more than the rest of the way
         if self._trust is not None:
             self._trust.check(positions, lengths)
         return nullcontext((self.starts, self.bins.addresses, self.headers, self.itemsizes))
 
     @contextmanager
-    def _leased(self, shards: Ints, positions: Ints, lengths: Ints) -> Iterator[ShardColumns]:
+    def _leased(self, shards: Ints, positions: Ints, lengths: Ints, extents: Ints | None) -> Iterator[ShardColumns]:
         with self.bins.leased(shards) as addresses:
             if self._trust is not None:
                 self._trust.check(positions, lengths)
             if self._extents is None:
                 yield self.starts, addresses, self.headers, self.itemsizes
             else:
-                with self._extents.leased(positions, lengths) as table:
+                touched = self.grid.touched(positions, lengths) if extents is None else extents
+                with self._extents.leased(touched) as table:
                     yield table
 
 
