@@ -19,7 +19,7 @@ FROZEN = {
     "dropped": "DIR --examples --json --reason --rule --source --storage",
     "view": "PATH --json --no-browser --port --storage",
     "verify": "DIR --json --storage",
-    "index": "PATH --dtype --eos --force --index-dir --json --seq-len --storage",
+    "index": "PATH --dtype --eos --force --index-dir --json --range-documents --seq-len --storage",
     "join": "STORE --json --out --overwrite --storage",
     "export": "DIR --json --out --overwrite --seq-len --storage --to",
     "import": "FILE --boundaries --dtype --eos --json --out --overwrite --split --storage --tokenizer",

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from megatron.core.datasets.indexed_dataset import IndexedDataset
 from olmo_core.data import NumpyPaddedFSLDatasetConfig
 from olmo_core.data.types import LongDocStrategy
 
@@ -59,8 +60,6 @@ def exported(request: pytest.FixtureRequest, tmp_path: Path, make_store: Callabl
 
 
 def test_megatron_reads_every_document(exported: Exported) -> None:
-    from megatron.core.datasets.indexed_dataset import IndexedDataset  # slow, and needed nowhere else
-
     exported.to("megatron")
     prefixes = sorted(str(path.with_suffix("")) for path in exported.out.glob("train-*.bin"))
     datasets = [IndexedDataset(prefix) for prefix in prefixes]

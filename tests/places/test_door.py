@@ -119,8 +119,8 @@ DOORS: dict[str, Callable[[dict[str, Any], str], object]] = {
 
 
 # Those that are of this machine alone, and those through which something is written.
-HERE = ("work", "save_index")
-WRITTEN = ("out", "a plan's file", "export to", "import to", "join to", "learn to")
+HERE = ("save_index",)
+WRITTEN = ("out", "work", "a plan's file", "export to", "import to", "join to", "learn to")
 
 
 @pytest.mark.parametrize(("door", "away"), [*((door, UNKNOWN) for door in DOORS), *((door, AWAY) for door in HERE)])

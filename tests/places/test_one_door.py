@@ -22,7 +22,7 @@ EXCEPTIONS = {
     "mixing.py": {"mkdir", "open", "exists"},  # documents in memory, in such a folder; a hint for who lists paths
     "stages/warming.py": {"rglob"},  # the code of this package
     "tokenize/tokenizer.py": {"open"},  # what the kernel says of this process
-    "tokenize/encodings.py": {"read_text"},  # the vocabulary that this package brings along
+    "tokenize/encodings.py": {"read_bytes"},  # the vocabulary that this package brings along
 }
 
 OS = {"open", "stat", "lstat", "pread", "listdir", "scandir", "walk", "replace", "rename", "remove", "unlink", "link",

@@ -167,7 +167,8 @@ def test_a_prepare_that_is_killed_while_it_sends_leaves_an_upload_that_the_next_
         gm.open(folder)
     second = prepare()
     _, said = second.communicate()
-    assert second.returncode == 0 and "Gave up an upload that a run left unfinished: train/shard-00000.bin." in said
+    assert second.returncode == 0, said
+    assert "Gave up an upload that a run left unfinished: train/shard-00000.bin." in said
     found = gm.verify(folder)
     assert found.whole and names(folder) == ["notes.txt"] == list(found.unfinished)
     gm.prepare({**json.loads((tmp_path / "recipe.yaml").read_text()), "out": str(tmp_path / "here")})

@@ -43,10 +43,14 @@ def fetched(where: str, to: Path) -> Path:
     return to
 
 
+TESTS = str(Path(__file__).parents[1])
 CODE = """
 import itertools, json, os, signal, sys
 from pathlib import Path
 from pyspark.sql import SparkSession
+TESTS = sys.argv[5]
+sys.path.append(TESTS)
+from spark_again import LOST, Again
 from gristmill.adapters.spark import write_store
 from gristmill.engine import spark_tables
 from gristmill.engine.spark import SparkEngine
@@ -79,20 +83,11 @@ class Losing(SparkEngine):
             os._exit(1)
         return super().map(lost, parts)
 
-class Again(spark_tables._Writing):
-    "The first attempt to write the rows of a query's first part ends when they are published."
-    def __call__(self, batches):
-        once = os.path.join(options["lost"], self.out.parent.name)
-        for answer in super().__call__(batches):
-            if not os.path.exists(once):
-                open(once, "w").close()
-                os._exit(1)
-            yield answer
-
 keys = {f"spark.executorEnv.{name}": value for name, value in os.environ.items() if name.startswith("AWS_")}
 session = SparkSession.builder.master(master).config(map={
     **keys, "spark.cores.max": "2", "spark.executor.cores": "1", "spark.executor.memory": "512m",
     "spark.sql.shuffle.partitions": "7", "spark.task.maxFailures": "20",
+    "spark.executorEnv.PYTHONPATH": TESTS, f"spark.executorEnv.{LOST}": options.get("lost", ""),
 }).getOrCreate()
 session.sparkContext.setLogLevel("FATAL")
 if "lost" in options:
@@ -119,7 +114,7 @@ def prepared(bucket: str, recipe_file: Path, cluster: SparkCluster, more: Any, w
         place_at(f"{bucket}/raw/{path.name}").write(path.read_bytes())
         source["paths"] = [f"{bucket}/raw/{path.name}"]
     environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
-    command = [sys.executable, "-c", CODE, json.dumps(recipe), cluster.address, work, json.dumps(options)]
+    command = [sys.executable, "-c", CODE, json.dumps(recipe), cluster.address, work, json.dumps(options), TESTS]
     made = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=recipe_file.parent)
     assert made.returncode == 0, made.stderr[-5000:]
     return f"{bucket}/store"

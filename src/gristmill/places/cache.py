@@ -31,6 +31,7 @@ from gristmill.core.arrays import Bytes
 from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import hash64
 from gristmill.core.locks import Lock
+from gristmill.core.usage import began
 from gristmill.places.eviction import (
     OTHERS,
     SUM_BYTES,
@@ -273,7 +274,7 @@ def _write_marker(folder: Path, sets: int) -> None:
 
 @functools.lru_cache(maxsize=2)
 def _owner(pid: int) -> Owner:
-    return Owner(_host(), pid, _began(pid) or 0)
+    return Owner(_host(), pid, began(pid) or 0)
 
 
 @functools.lru_cache(maxsize=1)
@@ -281,20 +282,12 @@ def _host() -> str:
     return f"{hash64(socket.gethostname()) & 0xFFFFFFFF:08x}"
 
 
-def _began(pid: int) -> int | None:
-    """When a process of this machine began, in ticks since the machine did; None if there is none."""
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
-    except (OSError, ValueError, IndexError):
-        return None
-
-
 def _at_work(owner: Owner, path: Path) -> bool:
     """Whether somebody may still be writing an unfinished file."""
     if owner == _owner(os.getpid()):
         return True
     if owner.host == _host():
-        return _began(owner.pid) == owner.began
+        return began(owner.pid) == owner.began
     return not _is_old(path)
 
 

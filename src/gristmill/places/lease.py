@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Protocol, Self
 
 from gristmill.core.errors import ConfigError, EngineError
+from gristmill.core.usage import began
 
 # Seconds: how often a lock is renewed, how long it may stay as it is, and how often it is looked at.
 RENEWED, LEASE, LOOKED_AT = 10.0, 30.0, 1.0
@@ -86,12 +87,8 @@ def _machine() -> str:
 
 
 def _began(pid: int) -> str:
-    """When a process began, by the kernel's count: numbers of processes are used again."""
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return ""
+    """When a process began, as a lock says it; nothing of one that has ended."""
+    return str(began(pid) or "")
 
 
 @dataclass
