@@ -140,7 +140,7 @@ def test_lost_workers_and_executors_and_rows_written_twice_change_no_byte_and_le
     lost.mkdir()
     store = prepared(bucket, recipe_file, spark_cluster, {}, f"{bucket}/work", small=0, lost=str(lost))
     assert read(fetched(store, tmp_path / "there")) == whole
-    assert {"CurateJob", "ShardJob", "TokensJob", "id", "exact"} <= {place.name for place in lost.iterdir()}
+    assert {"CurateJob", "ShardJob", "TokensJob", "exact", "evidence"} <= {place.name for place in lost.iterdir()}
     work = names_in(f"{bucket}/work")
     markers = [json.loads(place_at(f"{bucket}/work/{name}").read()) for name in work if name.endswith(".json")]
     named = {file[0] for marker in markers for file in marker.get("facts", {}).get("files", ())}
