@@ -125,3 +125,14 @@ def test_a_line_of_values_without_end_is_refused_before_it_is_read(monkeypatch: 
     assert rows(line) is None
     with pytest.raises(ValueError, match="more than 100 values"):
         parse_json(line)
+
+
+def test_carried_values_beyond_what_their_column_holds_are_left_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    block = b"".join(b'{"text": "t", "id": "%d", "a": "four"}\n' % i for i in range(5))
+    expected = rows(block, "a")
+    monkeypatch.setattr(json_rows, "_MOST_BYTES", 19)
+    asked: list[bytes] = []
+    monkeypatch.setattr(json_rows, "_decoded", lambda block, *others: asked.append(block))
+    assert expected is not None and rows(block, "a") is None and asked == [block]
+    monkeypatch.setattr(json_rows, "_MOST_BYTES", 20)
+    assert rows(block, "a") == expected

@@ -25,6 +25,8 @@ from gristmill.sources.lines import LineTable, is_utf8
 _MOST_VALUES = 4_000_000
 # Blocks are of 8 MiB, unless a line is longer: only these are counted through.
 _LONG = 10 << 20
+# What a column of strings that are not large can hold.
+_MOST_BYTES = (1 << 31) - 1
 # What msgspec compares keys with is spelt without escapes.
 _PLAIN_KEY = re.compile(r'[^"\\\x00-\x1f.]+')
 _BLANK = np.isin(np.arange(256), [*b" \t\r"])
@@ -148,7 +150,7 @@ def _spelt_at(data: Bytes, begins: Ints, ends: Ints, *, strings: bool) -> pa.Arr
 
     there = begins >= 0
     out, bounds = np.empty(int((ends - begins)[there].sum()), np.uint8), np.empty(len(begins) + 1, np.int64)
-    if not unescape(data, begins, ends, strings, out, bounds):
+    if not unescape(data, begins, ends, strings, out, bounds) or (not strings and bounds[-1] > _MOST_BYTES):
         return None
     texts = pa.py_buffer(out[: bounds[-1]])
     if strings:
