@@ -27,12 +27,12 @@ def tiktoken_encoder() -> Encode:
 
 def gigatoken_encoder() -> Encode:
     """Many documents at once."""
-    from gristmill.tokenize.tokenizer import append_eos, load_tokenizer
+    from gristmill.tokenize.tokenizer import load_tokenizer
 
     tokenizer = load_tokenizer("gpt2")
 
     def encode(texts: list[str]) -> list[Ids]:
-        ids, offsets = append_eos(*tokenizer.encode_batch(texts), EOS)
+        ids, offsets = tokenizer.encode_ended(texts)
         return np.split(ids, offsets[1:-1])
 
     return encode

@@ -9,20 +9,39 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill.sources import base
+from gristmill.sources import base, lines
 from gristmill.sources.base import Format, InputFile, Part
 from gristmill.sources.lines import cut_bytes, is_utf8, read_blocks, read_whole, tabulate, text_blocks, where
 
 LINES = st.lists(st.sampled_from(["a", "", "bc ", "\t", "größer", "x" * 9]), max_size=8)
 
 
-@given(LINES, st.booleans(), st.integers(1, 9))
-def test_parts_of_any_size_own_each_line_once(lines: list[str], ends: bool, size: int) -> None:
-    data = "\n".join(lines).encode() + (b"\n" if ends and lines else b"")
+@given(LINES, st.booleans(), st.integers(1, 9), st.integers(1, 9) | st.just(100), st.integers(1, 9) | st.just(100))
+def test_parts_of_any_size_own_each_line_once(
+    strings: list[str], ends: bool, size: int, chunk_bytes: int, beyond: int
+) -> None:
+    data = "\n".join(strings).encode() + (b"\n" if ends and strings else b"")
     starts = list(range(0, len(data), size)) or [0]
-    parts = zip(starts, [*starts[1:], None], strict=True)
-    blocks = (block for start, stop in parts for block in read_blocks(io.BytesIO(data[start:]), start, stop))
-    assert b"".join(block or b"" for _, block in blocks) == data
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines, "CHUNK_BYTES", chunk_bytes)
+        patch.setattr(lines, "_BEYOND", beyond)
+        found = [
+            (at, block)
+            for start, stop in zip(starts, [*starts[1:], None], strict=True)
+            for at, block in read_blocks(io.BytesIO(data[start:]), start, stop)
+        ]
+    assert b"".join(block or b"" for _, block in found) == data
+    assert all(block and data[at:].startswith(block) for at, block in found)
+
+
+@given(
+    st.binary(max_size=40).map(lambda data: data.replace(b"a", b"\n"))
+    | st.binary(max_size=9).map(bytes.splitlines).map(b"\n".join)
+)
+def test_a_table_of_lines_has_every_break(data: bytes) -> None:
+    table = tabulate(data + b"x\n")
+    begins = [0, *(at + 1 for at, byte in enumerate(data) if byte == ord("\n"))]
+    assert table.begins.tolist() == begins
 
 
 def test_a_line_over_the_limit_is_told_and_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,14 @@ from hypothesis import strategies as st
 from gristmill.core.errors import ConfigError
 from gristmill.core.texts import Texts, from_strings
 from gristmill.tokenize import backends
-from gristmill.tokenize.backends import backend_versions, build_encoder, choose_backend, join, library_errors
+from gristmill.tokenize.backends import (
+    backend_versions,
+    build_encoder,
+    choose_backend,
+    join,
+    library_errors,
+    without_eos,
+)
 from gristmill.tokenize.definition import Definition
 from gristmill.tokenize.encodings import named_definition
 from gristmill.tokenize.files import local_definition
@@ -31,41 +38,35 @@ def gpt2() -> Definition:
 
 
 def test_all_backends_give_the_same_ids_and_offsets(gpt2: Definition) -> None:
-    (ids, offsets), *others = (build_encoder(gpt2, name).encode(TEXTS) for name in ("gigatoken", "tiktoken"))
-    assert offsets[1] == offsets[2] and len(ids) == offsets[-1]
+    (ids, offsets), *others = (build_encoder(gpt2, name).encode(TEXTS, 50256) for name in ("gigatoken", "tiktoken"))
+    assert offsets[1] + 1 == offsets[2] and len(ids) == offsets[-1]
     for other, places in others:
         assert np.array_equal(ids, other) and np.array_equal(offsets, places)
 
 
-def test_gigatoken_gives_few_and_many_documents_the_same_ids(gpt2: Definition, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gigatoken_gives_slices_of_columns_their_own_documents(gpt2: Definition) -> None:
     encoder = build_encoder(gpt2, "gigatoken")
     strings = [text[: 7 * i] for i, text in enumerate(topics.values())] + ["", "é" * 9, "日本語", " \n\t ", "🙂"] * 3
     texts = from_strings(strings)
     within = Texts(texts.data, texts.offsets[3:])  # as a slice of a column lies
-    for each in (texts, within, Texts(texts.data, texts.offsets[:1])):
-        found = []
-        for few in (10_000, -1):
-            monkeypatch.setattr(backends, "_FEW", few)
-            found.append(encoder.encode(each))
-        assert all(np.array_equal(ours, its) and ours.dtype == its.dtype for ours, its in zip(*found, strict=True))
-        assert len(found[0][1]) == len(each) + 1
+    for each, first in ((texts, 0), (within, 3), (Texts(texts.data, texts.offsets[:1]), len(strings))):
+        expected = [encoder.encode(from_strings([string]), 50256)[0].tolist() for string in strings[first:]]
+        ids, offsets = encoder.encode(each, 50256)
+        assert [ids[a:b].tolist() for a, b in pairwise(offsets.tolist())] == expected and len(offsets) == len(each) + 1
 
 
-@pytest.mark.parametrize("few", [0, 400])
-def test_a_document_with_the_mark_that_parts_documents_is_its_own_text(
-    few: int, gpt2: Definition, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(backends, "_FEW", few)
+def test_a_document_with_the_mark_that_parts_documents_is_its_own_text(gpt2: Definition) -> None:
     texts = from_strings(["one", "two" + backends._MARK + "three", "", " four"])
-    (ids, offsets), (others, places) = (build_encoder(gpt2, name).encode(texts) for name in ("gigatoken", "tiktoken"))
+    encoders = (build_encoder(gpt2, name) for name in ("gigatoken", "tiktoken"))
+    (ids, offsets), (others, places) = (encoder.encode(texts, 50256) for encoder in encoders)
     assert np.array_equal(ids, others) and np.array_equal(offsets, places)
 
 
 @given(st.lists(st.text(st.sampled_from(" \n\t'sé\u0301日🙂a1") | st.characters(codec="utf-8"), max_size=9)))
 def test_documents_beside_each_other_are_encoded_as_each_by_itself(gpt2: Definition, strings: list[str]) -> None:
     encoder = _encoder(gpt2)
-    ids, offsets = encoder.encode(from_strings(strings))
-    each = [encoder.encode(from_strings([string]))[0] for string in strings]
+    ids, offsets = encoder.encode(from_strings(strings), 50256)
+    each = [encoder.encode(from_strings([string]), 50256)[0] for string in strings]
     assert [row.tolist() for row in each] == [ids[a:b].tolist() for a, b in pairwise(offsets.tolist())]
 
 
@@ -79,8 +80,8 @@ def test_a_tokenizer_that_begins_texts_in_a_way_of_its_own_is_given_them_one_by_
     content["pre_tokenizer"]["add_prefix_space"] = True
     spaced = dataclasses.replace(gpt2, json=json.dumps(content))
     texts = from_strings(["one", "two", " three"])
-    ids, offsets = build_encoder(spaced, "gigatoken").encode(texts)
-    reference = build_encoder(dataclasses.replace(spaced, reference="tokenizers"), "tokenizers").encode(texts)
+    ids, offsets = build_encoder(spaced, "gigatoken").encode(texts, 50256)
+    reference = build_encoder(dataclasses.replace(spaced, reference="tokenizers"), "tokenizers").encode(texts, 50256)
     assert ids.tolist() == reference[0].tolist() and offsets.tolist() == reference[1].tolist()
 
 
@@ -100,10 +101,11 @@ def test_a_wanted_backend_is_taken_or_refused_in_words(gpt2: Definition, unknown
         choose_backend(local_definition(unknown_json, None), "gigatoken")
 
 
-def test_rows_are_joined_with_their_offsets_and_none_is_no_ids() -> None:
-    ids, offsets = join([np.array([1, 2], np.uint32), np.array([], np.uint32), np.array([3], np.uint32)])
-    assert ids.tolist() == [1, 2, 3] and offsets.tolist() == [0, 2, 2, 3]
-    assert [array.tolist() for array in join([])] == [[], [0]]
+def test_rows_are_joined_with_their_ends_and_offsets_and_none_is_no_ids() -> None:
+    ids, offsets = join([np.array([1, 2], np.uint32), np.array([], np.uint32), np.array([3], np.uint32)], 9)
+    assert ids.tolist() == [1, 2, 9, 9, 3, 9] and offsets.tolist() == [0, 3, 4, 6]
+    assert [array.tolist() for array in without_eos(ids, offsets)] == [[1, 2, 3], [0, 2, 2, 3]]
+    assert [array.tolist() for array in join([], 9)] == [[], [0]]
 
 
 def test_what_a_library_raises_is_one_sentence_and_what_stops_a_process_is_not_touched() -> None:

@@ -4,7 +4,7 @@ import json
 import multiprocessing
 import pickle
 from collections.abc import Callable
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,7 @@ from gristmill.tokenize import Tokenizer, encode_batch, load_tokenizer
 from gristmill.tokenize import tokenizer as memory
 from gristmill.tokenize.backends import GigatokenEncoder, Ids
 from gristmill.tokenize.encodings import ENCODINGS
-from gristmill.tokenize.tokenizer import BLIND_BYTES, GROWTH, LOOK_EVERY, Budget, append_eos, flat_texts
+from gristmill.tokenize.tokenizer import BLIND_BYTES, GROWTH, LOOK_EVERY, Budget, flat_texts
 
 Bpe = Callable[..., HFTokenizer]
 Saved = Callable[..., str]
@@ -98,8 +98,8 @@ class TestEncodeBatch:
             assert rows(gpt2, array) == expected
 
     def test_an_eos_from_a_backend_is_refused(self, gpt2: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
-        forged = (np.array([1, 2, 50256], np.uint32), np.array([0, 1, 3]))
-        monkeypatch.setattr(GigatokenEncoder, "encode", lambda self, texts: forged)
+        forged = (np.array([1, 50256, 2, 50256, 50256], np.uint32), np.array([0, 2, 5]))
+        monkeypatch.setattr(GigatokenEncoder, "encode", lambda self, texts, eos: forged)
         with pytest.raises(SourceError, match="row 1 of the batch"):
             gpt2.encode_batch(["a", "b"])
 
@@ -256,8 +256,8 @@ def tamper(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the fast path change one id."""
     honest = GigatokenEncoder.encode
 
-    def encode(self: GigatokenEncoder, texts: Texts) -> tuple[Ids, Ints]:
-        ids, offsets = honest(self, texts)
+    def encode(self: GigatokenEncoder, texts: Texts, eos: int) -> tuple[Ids, Ints]:
+        ids, offsets = honest(self, texts, eos)
         changed = ids.copy()
         changed[1] = 7
         return changed, offsets
@@ -453,10 +453,11 @@ def test_a_batch_without_text(byte: Tokenizer) -> None:
         encode_batch(pa.record_batch({"txt": ["a"]}), byte)
 
 
-@given(st.lists(st.lists(st.integers(0, 255), max_size=5), max_size=8))
-def test_append_eos_is_the_obvious_loop(documents: list[list[int]]) -> None:
-    offsets = np.cumsum([0, *map(len, documents)]).astype(np.int64)
-    ids, moved = append_eos(np.array(list(chain(*documents)), np.uint16), offsets, 256)
-    expected = [[*document, 256] if document else [] for document in documents]
+@given(st.lists(st.text("ab", max_size=5), max_size=8))
+def test_ended_documents_and_those_of_batches_are_the_obvious_loop(strings: list[str]) -> None:
+    tokenizer = load_tokenizer("byte")
+    ids, offsets = tokenizer.encode_ended(strings)
     assert ids.dtype == np.uint16
-    assert [ids[a:b].tolist() for a, b in pairwise(moved)] == expected
+    assert [ids[a:b].tolist() for a, b in pairwise(offsets)] == [[*text.encode(), 256] for text in strings]
+    tokens = encode_batch(pa.record_batch({"text": pa.array(strings, pa.large_string())}), tokenizer).column("tokens")
+    assert tokens.to_pylist() == [[*text.encode(), 256] if text else [] for text in strings]

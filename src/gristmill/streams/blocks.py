@@ -31,12 +31,16 @@ from gristmill.streams.augment import Rearranger
 from gristmill.streams.lanes import Walk
 from gristmill.streams.rows import Rows, Table
 from gristmill.streams.steps import Step, drop_empty
+from gristmill.streams.turns import Place
 from gristmill.streams.units import Cut
-from gristmill.tokenize.backends import Ids
+from gristmill.tokenize.backends import Ids, ended, without_eos
 from gristmill.tokenize.tokenizer import Tokenizer
 
 TOKENIZE = "tokenize"
 _PATIENCE_SECONDS = 0.2
+_CORES = os.cpu_count() or 1  # asking takes 80 microseconds
+# The (epoch, unit) that a lane reads together.
+Stops = list[tuple[int, int]]
 
 
 class Unread(NamedTuple):
@@ -96,22 +100,20 @@ class Mill:
 
     def begin(self, turns: Mapping[int, int]) -> None:
         """Hear at which turn each lane will begin, so that what they read first can be read together."""
-        self._reader.begin({(lane, turn): self._units(lane, turn) for lane, turn in turns.items()})
-
-    def _units(self, lane: int, turn: int) -> list[int]:
-        return [unit for _, unit in self._walk.turn(lane, turn)]
+        self._reader.begin({place: _units(self._walk.turn(*place)) for place in turns.items()})
 
     def blocks(self, lane: int, turn: int = 0, number: int = 0, *, noted: bool = True) -> Iterator[Block]:
         """The blocks of a lane from block `number` of a turn on, until the walk ends; with the rows that left if noted.
 
         A lane that meets no token in as many units as there are would go on for ever: it is an error.
         """
-        silent = 0
+        silent, after = 0, self._walk.turn(lane, turn)
         for stop in itertools.count(turn):
-            if not (wanted := self._walk.turn(lane, stop)):
+            wanted, after = after, self._walk.turn(lane, stop + 1)
+            if not wanted:
                 return
             silent += len(wanted)
-            for block in self._of_turn(lane, stop, wanted, number if stop == turn else 0, noted):
+            for block in self._of_turn((lane, stop), wanted, after, number if stop == turn else 0, noted):
                 silent = 0 if len(block.tokens) else silent
                 yield block
             if silent >= max(self._walk.units, self._walk.hold) and self._walk.epochs is None:
@@ -120,26 +122,26 @@ class Mill:
                     "left: loosen the filters, or name files with text."
                 )
 
-    def _of_turn(self, lane: int, turn: int, wanted: list[tuple[int, int]], first: int, noted: bool) -> Iterator[Block]:
-        """The blocks of some units from the one called `first` on.
+    def _of_turn(self, place: Place, wanted: Stops, after: Stops, first: int, noted: bool) -> Iterator[Block]:
+        """The blocks of some units from the one called `first` on; `after` are the lane's next.
 
         Those before it that had to be read are passed over, neither judged nor encoded, and counted. What could not be
         read after the last document comes with a block of none.
         """
         told = _Told(Mishaps(self._on_error))
-        held = self._reader.turn((lane, turn), [unit for _, unit in wanted], self._units(lane, turn + 1))
+        held = self._reader.turn(place, _units(wanted), _units(after))
         number = again = 0
         for number, batch in held.blocks(first, told.mishaps):
             unread = told.since(again)
             if number < first:
                 again += len(batch)
             else:
-                yield self._made(batch, Ledger(noted=noted), turn, number, *wanted[0], unread)
+                yield self._made(batch, Ledger(noted=noted), place[1], number, *wanted[0], unread)
                 again = 0
         if any(unread := told.since(again)):
             none = np.empty(0, self._encoders.dtype), np.zeros(1, np.int64)
             rows = self._table[0](none[1], self._seq_len, None) if self._table else None
-            yield Block(turn, number, *wanted[0], *none, rows, Ledger(), unread)
+            yield Block(place[1], number, *wanted[0], *none, rows, Ledger(), unread)
 
     def _made(
         self, batch: pa.RecordBatch, ledger: Ledger, turn: int, number: int, epoch: int, unit: int, unread: Unread
@@ -150,37 +152,35 @@ class Mill:
             documents = step.run(documents, ledger, name)
         documents = drop_empty(documents, ledger)
         ids, offsets = self._encoded(documents.batch, (epoch, unit, number))
-        silent = np.diff(offsets) == 0
+        silent = np.diff(offsets) == 1
         ledger.settle(TOKENIZE, documents, Verdict(("no_tokens",), np.where(silent, 0, KEEP).astype(np.int16)))
         order, key = np.arange(len(documents)), None
         if self._walk.key is not None:
             key = derive_key(self._walk.key, "block", epoch, unit, number)
             order = permute(order, max(len(documents), 1), key)
         order = order[~silent[order]]
-        tokens, offsets = _laid_out(ids, offsets, order, self._encoders.eos)
+        laid = Texts(ids.view(np.uint8), offsets * ids.itemsize).gather(order)
+        tokens, offsets = laid.data.view(ids.dtype), laid.offsets // ids.itemsize
         rows = self._table[0](offsets, self._seq_len, key) if self._table else None
         return Block(turn, number, epoch, unit, tokens, offsets, rows, ledger, unread)
 
     def _encoded(self, documents: pa.RecordBatch, place: tuple[int, int, int]) -> tuple[Ids, Ints]:
-        """Ids end to end, without EOS, and offsets."""
+        """Ids end to end, the EOS after each document, and offsets."""
         if self._rearranger is None:
             return self._encoders.encode(documents.column("text"))
-        return self._rearranger.encode(documents, place, self._encoders.encode)
+        encode = self._encoders.encode
+        found = self._rearranger.encode(documents, place, lambda texts: without_eos(*encode(texts)))
+        return ended(*found, self._encoders.eos)
+
+
+def _units(stops: Stops) -> list[int]:
+    return [unit for _, unit in stops]
 
 
 def _named(steps: Sequence[Step]) -> dict[str, Step]:
     """Steps by names of their own, which what a stream does by itself has not."""
     own = (READ, EMPTY, TOKENIZE)
     return dict(zip(step_names([*own, *(step.name for step in steps)])[len(own) :], steps, strict=True))
-
-
-def _laid_out(ids: Ids, offsets: Ints, order: Ints, eos: int) -> tuple[Ids, Ints]:
-    """Documents in this order, the EOS after each: it is one more of them, taken every other time."""
-    column = Texts(
-        np.append(ids, ids.dtype.type(eos)).view(np.uint8), np.append(offsets, offsets[-1] + 1) * ids.itemsize
-    )
-    laid = column.gather(np.column_stack([order, np.full(len(order), len(offsets) - 1)]).ravel())
-    return laid.data.view(ids.dtype), laid.offsets[::2] // ids.itemsize
 
 
 class _Told:
@@ -212,14 +212,14 @@ class Encoders:
         self.made = 1
 
     def encode(self, texts: pa.Array) -> tuple[Ids, Ints]:
-        """Ids end to end, without EOS, and offsets."""
+        """Ids end to end, the EOS after each document, and offsets."""
         try:
-            tokenizer = self._idle.get(timeout=0 if self.made < (os.cpu_count() or 1) else _PATIENCE_SECONDS)
+            tokenizer = self._idle.get(timeout=0 if self.made < _CORES else _PATIENCE_SECONDS)
         except Empty:
             self.made += 1
             tokenizer = pickle.loads(self._pickled)  # which this object has pickled itself
         try:
-            return tokenizer.encode_batch(texts)
+            return tokenizer.encode_ended(texts)
         finally:
             self._idle.put(tokenizer)
 

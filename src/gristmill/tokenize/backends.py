@@ -1,4 +1,4 @@
-"""The libraries that turn text into ids, each behind one method: `encode(Texts) -> (ids, offsets)`.
+"""The libraries that turn text into ids, each behind one method: `encode(Texts, eos) -> (ids, offsets)`.
 
 MB/s of one thread with GPT-2's vocabulary: gigatoken 130 to 260, tiktoken 10, tokenizers 2. None of them
 applies a template (BOS), and none of them makes a special token out of text. Each is imported when it is chosen.
@@ -36,7 +36,6 @@ Ids = npt.NDArray[Any]
 SLOWER = {"tiktoken": "about 15 times slower", "tokenizers": "about 100 times slower"}
 # What stands between documents that gigatoken is given in one text: a character that Unicode will never assign.
 _MARK = "\U0008fffe"
-_FEW = 400
 # Normalizers that do the same to a text before and after such a character as to each of the two by itself.
 _APART = {"NFC", "NFD", "NFKC", "NFKD"}
 
@@ -44,8 +43,8 @@ _APART = {"NFC", "NFD", "NFKC", "NFKD"}
 class Encoder(Protocol):
     """One backend, ready to encode."""
 
-    def encode(self, texts: Texts) -> tuple[Ids, Ints]:
-        """The ids of all documents, end to end, and where each begins; no EOS."""
+    def encode(self, texts: Texts, eos: int) -> tuple[Ids, Ints]:
+        """The ids of all documents, end to end, `eos` after each, and where each begins."""
         ...
 
 
@@ -68,14 +67,14 @@ def library_errors(what: str) -> Iterator[None]:
 class ByteEncoder:
     """The bytes themselves."""
 
-    def encode(self, texts: Texts) -> tuple[Ids, Ints]:
-        return texts.data, texts.offsets
+    def encode(self, texts: Texts, eos: int) -> tuple[Ids, Ints]:
+        return ended(texts.data.astype(np.uint16), texts.offsets, eos)
 
 
 class GigatokenEncoder:
     """The fast path, on the calling thread (a pool of processes is the engine's business) and without Python's lock.
 
-    All documents of a batch are one text with a mark between them, which an added token takes out again: the calls cost
+    All documents of a batch are one text with a mark after each, an added token that becomes the EOS: the calls cost
     one document's, and ids come out as an array, without importing awkward. Where a document holds the mark, or the
     tokenizer would begin a text otherwise than what follows a mark, it is one by one.
     """
@@ -95,15 +94,15 @@ class GigatokenEncoder:
         self._marked = marked and _loaded(marked)
         self._plain = None if self._marked else _loaded(self._content)
 
-    def encode(self, texts: Texts) -> tuple[Ids, Ints]:
+    def encode(self, texts: Texts, eos: int) -> tuple[Ids, Ints]:
         if self._marked is not None and len(texts):
             ids = self._ids(self._marked, _with_marks(texts))
-            marks = np.flatnonzero(ids == self._mark)
-            if len(marks) == len(texts) - 1:  # so none of them is a document's
-                ends = np.append(marks - np.arange(len(marks)), len(ids) - len(marks))
-                return np.delete(ids, marks), np.append(0, ends)
+            ends = np.flatnonzero(ids == self._mark)
+            if len(ends) == len(texts):  # so none of them is a document's
+                ids[ends] = eos
+                return ids, np.append(0, ends + 1)
         self._plain = self._plain or _loaded(self._content)
-        return join(self._ids(self._plain, document) for document in _documents(texts))
+        return join((self._ids(self._plain, bytes(document)) for document in _documents(texts)), eos)
 
     def _ids(self, tokenizer: Any, text: bytes) -> Ids:
         """The ids of one text: the method for a single one would keep Python's lock, and a list import awkward."""
@@ -113,22 +112,13 @@ class GigatokenEncoder:
         return ids
 
 
-def _documents(texts: Texts) -> list[bytes]:
-    return [texts.data[first:end].tobytes() for first, end in itertools.pairwise(texts.offsets.tolist())]
+def _documents(texts: Texts) -> list[memoryview]:
+    data = memoryview(texts.data.data)
+    return [data[first:end] for first, end in itertools.pairwise(texts.offsets.tolist())]
 
 
 def _with_marks(texts: Texts) -> bytes:
-    """One text, the mark between documents: many by a kernel, but for few nobody should have to import Numba."""
-    mark = _MARK.encode()
-    if len(texts) <= _FEW:
-        return mark.join(_documents(texts))
-    last = int(texts.offsets[-1])
-    column = Texts(
-        np.append(texts.data[:last], np.frombuffer(mark, np.uint8)), np.append(texts.offsets, last + len(mark))
-    )
-    rows = np.full(2 * len(texts) - 1, len(texts))
-    rows[::2] = np.arange(len(texts))
-    return column.gather(rows).data.tobytes()
+    return _MARK.encode().join([*_documents(texts), b""])
 
 
 def _with_mark(content: Json, id: int) -> Json | None:
@@ -207,9 +197,9 @@ class TiktokenEncoder:
             special_tokens={text: vocab[text] for text in specials},
         )
 
-    def encode(self, texts: Texts) -> tuple[Ids, Ints]:
+    def encode(self, texts: Texts, eos: int) -> tuple[Ids, Ints]:
         encode = self._encoding.encode_to_numpy
-        return join([encode(text, disallowed_special=()) for text in texts.strings()])
+        return join((encode(text, disallowed_special=()) for text in texts.strings()), eos)
 
 
 class TokenizersEncoder:
@@ -228,18 +218,28 @@ class TokenizersEncoder:
         self._tokenizer = Tokenizer.from_str(json.dumps(content, ensure_ascii=False))
         self._tokenizer.encode_special_tokens = True
 
-    def encode(self, texts: Texts) -> tuple[Ids, Ints]:
+    def encode(self, texts: Texts, eos: int) -> tuple[Ids, Ints]:
         encode = self._tokenizer.encode_batch_fast
         rows = (encode([text], add_special_tokens=False)[0].ids for text in texts.strings())
-        return join([np.array(ids, np.uint32) for ids in rows])
+        return join((np.array(ids, np.uint32) for ids in rows), eos)
 
 
-def join(rows: Iterable[npt.NDArray[np.uint32]]) -> tuple[Ids, Ints]:
-    """Rows of ids end to end, with their offsets."""
+def join(rows: Iterable[npt.NDArray[np.uint32]], eos: int) -> tuple[Ids, Ints]:
+    """Rows of ids end to end, `eos` after each, with their offsets."""
     arrays = list(rows)
     offsets = np.zeros(len(arrays) + 1, np.int64)
     np.cumsum([len(array) for array in arrays], out=offsets[1:])
-    return (np.concatenate(arrays) if arrays else np.empty(0, np.uint32)), offsets
+    return ended(np.concatenate([np.empty(0, np.uint32), *arrays]), offsets, eos)
+
+
+def ended(ids: Ids, offsets: Ints, eos: int) -> tuple[Ids, Ints]:
+    """The same documents with `eos` after each."""
+    return np.insert(ids, offsets[1:], eos), offsets + np.arange(len(offsets))
+
+
+def without_eos(ids: Ids, offsets: Ints) -> tuple[Ids, Ints]:
+    """Documents that end with the EOS without it."""
+    return np.delete(ids, offsets[1:] - 1), offsets - np.arange(len(offsets))
 
 
 _ENCODERS: dict[str, Callable[[Definition], Encoder]] = {

@@ -34,6 +34,7 @@ from gristmill.tokenize.backends import (
     choose_backend,
     installed_versions,
     library_errors,
+    without_eos,
 )
 from gristmill.tokenize.definition import Definition, content_fingerprint, is_lossless, vocab_size
 from gristmill.tokenize.encodings import NAMES, file_definition, named_definition
@@ -233,9 +234,13 @@ class Tokenizer:
 
         No EOS is added. Takes an Arrow string array, whose buffers are read in place, or a list of strings.
         """
+        return without_eos(*self.encode_ended(texts))
+
+    def encode_ended(self, texts: TextColumn) -> tuple[Ids, Ints]:
+        """As `encode_batch`, with the EOS after each document; one without tokens is its EOS alone."""
         flat = flat_texts(texts)
         with library_errors(f"tokenizer {self.name} cannot encode a text"):
-            ids, offsets = self._ready_encoder().encode(flat)
+            ids, offsets = self._ready_encoder().encode(flat, self.eos)
         ids = ids.astype(self.dtype, copy=False)
         self._refuse_forged_eos(ids, offsets)
         if self._budget.spend(len(flat.data)):
@@ -272,15 +277,15 @@ class Tokenizer:
         """
         texts, reference = self._sample, self._definition.reference
         self._digest = None
-        got = self.encode_batch(texts)
+        got = self.encode_ended(texts)
         if self.backend != reference:
-            want = build_encoder(self._definition, reference).encode(flat_texts(texts))
+            want = build_encoder(self._definition, reference).encode(flat_texts(texts), self.eos)
             who = f"tokenizer {self.name}: {self.backend} {self.versions[self.backend]} and {reference}"
             require_equal(texts, got, want, who, f"load it with backend={reference!r}")
         if self._lossless:
             ids, offsets = got
             for row, text in enumerate(texts):
-                require_same_text(text, self.decode(ids[offsets[row] : offsets[row + 1]]), self.name)
+                require_same_text(text, self.decode(ids[offsets[row] : offsets[row + 1] - 1]), self.name)
         self._digest = digest(*got)
 
     def _ready_encoder(self) -> Encoder:
@@ -295,7 +300,7 @@ class Tokenizer:
     def _require_digest(self, encoder: Encoder) -> None:
         if self._digest is None:
             return
-        if digest(*encoder.encode(flat_texts(self._sample))) != self._digest:
+        if digest(*encoder.encode(flat_texts(self._sample), self.eos)) != self._digest:
             here, there = backend_versions(self.backend), self.versions
             raise ConfigError(
                 f"tokenizer {self.name}: this process ({here}) gives other ids than the one that "
@@ -303,10 +308,11 @@ class Tokenizer:
             )
 
     def _refuse_forged_eos(self, ids: Ids, offsets: Ints) -> None:
-        """The last guard: whatever the libraries did, no EOS id leaves here."""
-        forged = ids == self.eos
-        if forged.any():
-            row = int(np.searchsorted(offsets, int(forged.argmax()), side="right")) - 1
+        """The last guard: whatever the libraries did, no EOS id but the one after a document leaves here."""
+        found = ids == self.eos
+        if np.count_nonzero(found) != len(offsets) - 1:
+            found[offsets[1:] - 1] = False
+            row = int(np.searchsorted(offsets, int(found.argmax()), side="right")) - 1
             raise SourceError(
                 f"row {row} of the batch holds text that {self.name} encodes to its end-of-document id "
                 f"{self.eos}: remove it, since it would split the document"
@@ -322,16 +328,10 @@ def encode_batch(batch: pa.RecordBatch, tokenizer: Tokenizer) -> pa.RecordBatch:
     column = batch.schema.get_field_index("text")
     if column < 0:
         raise ConfigError(f"The batch has no column 'text'{did_you_mean('text', batch.schema.names)}.")
-    ids, offsets = append_eos(*tokenizer.encode_batch(batch.column(column)), tokenizer.eos)
+    ids, offsets = tokenizer.encode_ended(batch.column(column))
+    silent = np.diff(offsets) == 1
+    if silent.any():
+        ids, offsets = np.delete(ids, offsets[:-1][silent]), offsets - np.append(0, np.cumsum(silent))
     columns, names = list(batch.columns), list(batch.schema.names)
     columns[column], names[column] = pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(ids)), "tokens"
     return pa.RecordBatch.from_arrays(columns, names=names)
-
-
-def append_eos(ids: Ids, offsets: Ints, eos: int) -> tuple[Ids, Ints]:
-    """The same documents with `eos` after each that is not empty."""
-    filled = np.diff(offsets) > 0
-    ends = offsets[1:][filled]
-    moved = offsets.copy()
-    moved[1:] += np.cumsum(filled)
-    return np.insert(ids, ends, eos), moved
