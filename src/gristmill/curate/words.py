@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -14,6 +13,7 @@ from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.extras import require
 from gristmill.core.options import check_fields
+from gristmill.core.version import version_of
 from gristmill.curate.characters import characters
 from gristmill.curate.documents import Documents
 
@@ -84,12 +84,12 @@ class WordRule:
 
     def versions(self) -> dict[str, str]:
         """What decides what a word is, beside Unicode's tables; our own splitter needs no library."""
-        return {"spacy": importlib.metadata.version("spacy")} if self.splitter == "spacy" else {}
+        return {"spacy": version_of("spacy")} if self.splitter == "spacy" else {}
 
 
 def kept_rules_name() -> str:
     """The name under which the rules of the installed spaCy are kept."""
-    return f"spacy-{importlib.metadata.version('spacy')}"
+    return f"spacy-{version_of('spacy')}"
 
 
 def words(documents: Documents, splitter: str) -> Words:

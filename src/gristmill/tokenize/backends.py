@@ -10,15 +10,17 @@ import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError
 from typing import Any, Protocol
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError, GristmillError, did_you_mean
 from gristmill.core.texts import Texts, byte_letters
+from gristmill.core.version import version_of
 from gristmill.tokenize.definition import (
     Definition,
     Json,
@@ -134,7 +136,7 @@ def _loaded(content: Json) -> Any:
     from gigatoken.gigatoken_rs import load_hf_json
 
     try:
-        return load_hf_json(json.dumps(content, ensure_ascii=False))
+        return load_hf_json(msgspec.json.encode(content).decode())  # a tenth of what Python's json takes
     except BaseException as error:  # a panic is no Exception
         if isinstance(error, KeyboardInterrupt | SystemExit):
             raise
@@ -283,7 +285,7 @@ def _build_wanted(definition: Definition, backend: str) -> Encoder:
 
 def backend_versions(backend: str) -> dict[str, str]:
     """The library that shapes the ids, with its version; the byte tokenizer needs none."""
-    return {} if backend == "byte" else {backend: version(backend)}
+    return {} if backend == "byte" else {backend: version_of(backend)}
 
 
 def installed_versions() -> dict[str, str]:
@@ -291,5 +293,5 @@ def installed_versions() -> dict[str, str]:
     found = {}
     for library in ("gigatoken", "tiktoken", "tokenizers"):
         with suppress(PackageNotFoundError):
-            found[library] = version(library)
+            found[library] = version_of(library)
     return found

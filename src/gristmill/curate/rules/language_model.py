@@ -11,7 +11,6 @@ import functools
 import pickle
 import unicodedata
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ import numpy.typing as npt
 
 from gristmill.core.arrays import Bytes, Ints
 from gristmill.core.kept import keep, read_kept
+from gristmill.core.version import version_of
 
 # The model's own codes where ISO 639-1 has one.
 RENAMED = {"gug": "gn", "kik": "ki", "fuv": "ff", "uzs": "uz"}
@@ -42,12 +42,12 @@ class Model:
 
 def versions() -> dict[str, str]:
     """What the answers depend on: the wheel that carries the model."""
-    return {"py3langid": version("py3langid")}
+    return {"py3langid": version_of("py3langid")}
 
 
 def kept_model_name() -> str:
     """The name under which the unpacked model is kept."""
-    return f"{__name__}.{version('py3langid')}"
+    return f"{__name__}.{version_of('py3langid')}"
 
 
 @functools.cache
