@@ -34,7 +34,7 @@ from gristmill.curate.dedup.lines import Lines
 from gristmill.curate.dedup.near import Near
 from gristmill.curate.rules import content as rule_content
 from gristmill.curate.rules import make_rule
-from gristmill.places.door import as_address, as_path, as_target, place_at
+from gristmill.places.door import as_address, as_target, place_at
 from gristmill.places.storage import StorageOptions, as_storage
 from gristmill.sources.base import Format
 
@@ -227,7 +227,7 @@ class Recipe:
 def dedup_content(rule: Dedup) -> dict[str, object]:
     """What a dedup rule's answers depend on: an index counts by its content."""
     index = rule.index if isinstance(rule, Near) else None
-    return {**content(rule), **({"index": index_fingerprint(as_path("index", index))} if index else {})}
+    return {**content(rule), **({"index": index_fingerprint(as_address("index", index))} if index else {})}
 
 
 def _without_paths(options: SourceOptions | DecontaminateOptions) -> dict[str, object]:

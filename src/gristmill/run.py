@@ -26,7 +26,7 @@ from gristmill.curate.chain import Curation
 from gristmill.engine import ENGINES, make_engine
 from gristmill.engine.base import Engine, Means, is_elsewhere
 from gristmill.places.address import Address
-from gristmill.places.door import address_of, as_path, as_target, place_at, sizes
+from gristmill.places.door import address_of, as_target, place_at, sizes
 from gristmill.places.storage import use
 from gristmill.recipe import Recipe, as_recipe
 from gristmill.sources.base import InputFile, expand
@@ -86,7 +86,7 @@ class RunOptions:
         if self.work is not None:
             as_target("work", self.work)
         if self.save_index is not None:
-            as_path("save_index", self.save_index)
+            as_target("save_index", self.save_index)
         as_flag("keep_dropped", self.keep_dropped)
 
 

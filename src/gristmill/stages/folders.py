@@ -88,7 +88,7 @@ class IndexFolder(OwnFolder):
     making = "index"
     last = INDEX
 
-    root: Path
+    root: Address
     run: str
 
     @property
@@ -135,7 +135,7 @@ class RunFolders:
         """Those of a recipe and of the options beside it; `shared` where other machines work in them."""
         root = address_of(recipe.out)
         place = address_of(work or (root / WORK if shared else place_at(root).workshop()))
-        apart, saved = place if work or place != root / WORK else None, Path(save_index) if save_index else None
+        apart, saved = place if work or place != root / WORK else None, address_of(save_index) if save_index else None
         _refuse_nested({"out": root, "work": apart, "save_index": saved})
         here = place if isinstance(place, Path) else Path(place_at(place).workshop())
         others: list[OwnFolder] = [WorkFolder(apart, lasting=work is not None)] if apart else []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +16,7 @@ from gristmill.curate.dedup.drops import alive
 from gristmill.curate.dedup.index import IDS, INDEX, INDEX_UNIT, KEYS, SETS, describe, open_index, part_path
 from gristmill.curate.dedup.near import Near
 from gristmill.places.address import Address
-from gristmill.places.door import place_at
+from gristmill.places.door import address_of, place_at
 from gristmill.stages.near import NearSearch, write_sets
 from gristmill.stages.relation import Relation, docs_of_unit, dropped_table, table_of
 from gristmill.stages.work import Facts, Job, Query, UnitJob
@@ -30,12 +29,12 @@ _FIRST = np.iinfo(np.int64).min
 class _PartJob(UnitJob):
     """Part NUMBER of the index at `index`."""
 
-    index: Path
+    index: Address
     near: Near
     upstream: str
 
     @property
-    def outputs(self) -> Sequence[Path]:
+    def outputs(self) -> Sequence[Address]:
         return [part_path(self.index, self.number, kind) for kind in (KEYS, IDS, SETS)[: 3 if self.near.verify else 2]]
 
 
@@ -49,7 +48,7 @@ class TakeOverJob(_PartJob):
 
     def __call__(self) -> Facts:
         for target in self.outputs:
-            place_at(target).copy(place_at(Path(self.near.index or "") / target.name))
+            place_at(target).copy(place_at(address_of(self.near.index or "") / target.name))
         return {}
 
 
@@ -85,7 +84,7 @@ def _rows_of(path: Address, columns: Sequence[str], docs: Ints) -> pa.Table:
     return table.filter(pa.array(wanted)).select(columns)
 
 
-def _write(path: Path, rows: pa.Table, **before: Ints) -> None:
+def _write(path: Address, rows: pa.Table, **before: Ints) -> None:
     columns = {name: pa.array(column) for name, column in before.items()}
     with place_at(path).writing() as file:
         pq.write_table(
@@ -93,7 +92,7 @@ def _write(path: Path, rows: pa.Table, **before: Ints) -> None:
         )
 
 
-def save_index(search: NearSearch, dropped: Sequence[Relation], folder: Path) -> None:
+def save_index(search: NearSearch, dropped: Sequence[Relation], folder: Address) -> None:
     """Keep the signatures and shingles of what is left, for later runs to compare with.
 
     The folder is one that `IndexFolder` holds; near duplicates that this run dropped belong into `dropped` too.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import ClassVar
 
 import pyarrow as pa
@@ -19,7 +18,7 @@ from gristmill.curate.dedup.near import Near, sign, signature_schema
 from gristmill.curate.dedup.resolve import evidence
 from gristmill.curate.dedup.sets import FetchedSets, Sets, open_sets, set_rows, sets_schema, verified
 from gristmill.places.address import Address
-from gristmill.places.door import place_at
+from gristmill.places.door import address_of, place_at
 from gristmill.stages.relation import (
     Relation,
     batches_of,
@@ -114,7 +113,7 @@ class CompareJob(UnitJob):
         """The sets of a unit of this run, or of a part of the index."""
         path: Address = self.sets / f"{unit:08x}.arrow"
         if unit < 0:
-            path = part_path(Path(self.near.index or ""), unit - INDEX_UNIT, SETS)
+            path = part_path(address_of(self.near.index or ""), unit - INDEX_UNIT, SETS)
         return open_sets(place_at(path))
 
 
@@ -142,7 +141,7 @@ class NearSearch:
             return [own]
         keys = open_index(self.near).keys
         rows = sum(sum(found.groups) for found in self.work.engine.map(footer, keys))
-        return [Relation(tuple(keys), index_fingerprint(Path(self.near.index)), rows), own]
+        return [Relation(tuple(keys), index_fingerprint(address_of(self.near.index)), rows), own]
 
     def evidence(self) -> Relation:
         """The rows (doc, kept, kept_id, similarity) of documents that go, in the order of doc.

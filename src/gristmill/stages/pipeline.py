@@ -16,7 +16,7 @@ from gristmill.curate.dedup.lines import Lines
 from gristmill.curate.dedup.near import Near
 from gristmill.engine.base import Engine
 from gristmill.places.address import Address
-from gristmill.places.door import place_at
+from gristmill.places.door import address_of, place_at
 from gristmill.places.local import WORK
 from gristmill.recipe import Recipe, SourceOptions
 from gristmill.sources.units import Unit
@@ -157,7 +157,7 @@ class Pipeline:
         for alarm in search.alarms():
             self.progress.note(alarm)
         if self.save_index:
-            save_index(search, self._gone(), Path(self.save_index))
+            save_index(search, self._gone(), address_of(self.save_index))
 
     def _lines(self, rule: Lines) -> None:
         """Drop lines that the corpus has seen; this writes the texts anew, and applies the drops so far."""

@@ -5,12 +5,10 @@ Bounds of options are checked where the options are made, and libraries that are
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from gristmill.core.errors import ConfigError
 from gristmill.curate.dedup.index import INDEX, open_index
 from gristmill.curate.dedup.near import Near
-from gristmill.places.door import place_at
+from gristmill.places.door import address_of, place_at
 from gristmill.places.folders import read_claim
 from gristmill.recipe import Recipe
 from gristmill.stages.evaluations import Evaluations
@@ -28,5 +26,5 @@ def check_ready(recipe: Recipe, save_index: str | None) -> None:
         open_index(dedup)
     if save_index and not near:
         raise ConfigError("save_index needs near dedup: its signatures are the index.", arguments="save_index")
-    if save_index and place_at(Path(save_index) / INDEX).exists() and read_claim(Path(save_index)) is None:
-        raise ConfigError(f"{Path(save_index)} holds an index already: choose a new folder.")
+    if save_index and place_at(address_of(save_index) / INDEX).exists() and read_claim(address_of(save_index)) is None:
+        raise ConfigError(f"{save_index} holds an index already: choose a new folder.")

@@ -14,14 +14,14 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypedDict
 from unicodedata import unidata_version
 
 from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import fingerprint
 from gristmill.curate.dedup.near import Near
-from gristmill.places.door import as_path
+from gristmill.places.address import Address
+from gristmill.places.door import as_address, place_at
 from gristmill.store.files import sampled_checksum
 
 VERSION = 2
@@ -34,19 +34,19 @@ KEYS, SETS, IDS = "keys.parquet", "sets.arrow", "ids.parquet"
 class NearIndex:
     """An index that fits the options: its files, part by part."""
 
-    keys: Sequence[Path] = ()
-    ids: Sequence[Path] = ()
+    keys: Sequence[Address] = ()
+    ids: Sequence[Address] = ()
     notes: Sequence[str] = ()
 
 
-def index_fingerprint(folder: Path) -> str:
+def index_fingerprint(folder: Address) -> str:
     """32 hex digits that name an index's content, wherever it lies."""
     described = _described(folder)
     files = [part_path(folder, part, KEYS) for part in range(described["parts"])]
     return fingerprint([described, [sampled_checksum(file) for file in files]])
 
 
-def part_path(folder: Path, part: int, kind: str) -> Path:
+def part_path(folder: Address, part: int, kind: str) -> Address:
     """Where an index keeps a part's keys, sets or ids."""
     return folder / f"part-{part:06d}.{kind}"
 
@@ -55,7 +55,7 @@ def open_index(options: Near) -> NearIndex:
     """The index that the options name, an empty one if none; ConfigError where it was made with other options."""
     if options.index is None:
         return NearIndex()
-    folder = as_path("index", options.index)
+    folder = as_address("index", options.index)
     described = _described(folder)
     for name, value in _made_with(options).items():
         if described.get(name) != value:
@@ -82,9 +82,9 @@ class Description(TypedDict):
     unicode: str
 
 
-def _described(folder: Path) -> Description:
+def _described(folder: Address) -> Description:
     try:
-        found: Description = json.loads((folder / INDEX).read_text())
+        found: Description = json.loads(place_at(folder / INDEX).read())
         return found
     except FileNotFoundError:
         raise ConfigError(f"{folder} is no near-duplicate index (no index.json): give one that a run saved.") from None
