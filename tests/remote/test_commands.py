@@ -163,6 +163,25 @@ def test_import_from_and_to_an_address(there: str, here: Path, tmp_path: Path) -
     assert same(f"{there}/imported", tmp_path / "down") and same(f"{there}/up", tmp_path / "down")
 
 
+def test_a_token_file_of_a_bucket_is_imported_without_being_held_in_memory(
+    there: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokens = np.arange(1, 3_000_001, dtype=np.int64) % 50_256
+    tokens[999::1000] = 50_256
+    tokens.astype("<u2").tofile(tmp_path / "a.bin")
+    place_at(f"{there}/large.bin").write((tmp_path / "a.bin").read_bytes())
+    read = Remote.read
+
+    def little(self: Remote, start: int = 0, size: int = -1) -> bytes:
+        data = read(self, start, size)
+        assert len(data) < 1_000_000
+        return data
+
+    monkeypatch.setattr(Remote, "read", little)
+    run("import", f"{there}/large.bin", "--out", str(tmp_path / "out"), "--tokenizer", "gpt2", "--dtype", "uint16")
+    assert (tmp_path / "out" / "train" / "shard-00000.bin").read_bytes() == (tmp_path / "a.bin").read_bytes()
+
+
 def test_stores_of_a_bucket_are_joined_there_and_not_with_those_of_a_disk(
     there: str, here: Path, tmp_path: Path
 ) -> None:

@@ -67,7 +67,9 @@ def read_foreign(store: Store, eos: int, boundaries: str) -> ForeignFile:
     tokens = store.shard_tokens(0)
     tokens = tokens.view(f"<u{tokens.dtype.itemsize}")  # a negative id shows as one that is far too large
     path, header, comes_first = address_of(store.files.path(0)), int(store.files.header[0]), _comes_first(store)
-    return cut_at_eos(path, tokens, _marked(store, eos, boundaries), eos, header=header, comes_first=comes_first)
+    return cut_at_eos(
+        path, tokens, _marked(store, tokens, eos, boundaries), eos, header=header, comes_first=comes_first
+    )
 
 
 def _comes_first(store: Store) -> bool:
@@ -95,7 +97,7 @@ def cut_at_eos(
     )
 
 
-def _marked(store: Store, eos: int, boundaries: str) -> Marked:
+def _marked(store: Store, tokens: npt.NDArray[Any], eos: int, boundaries: str) -> Marked:
     path = address_of(store.files.path(0))
     sidecar = path.with_name(path.name.removesuffix(".npy") + ".csv.gz")
     if boundaries == "auto" and path.suffix == ".npy" and not store.files.header[0] and place_at(sidecar).exists():
@@ -105,7 +107,7 @@ def _marked(store: Store, eos: int, boundaries: str) -> Marked:
         if (lengths < 0).any() or lengths.sum() != store.num_tokens:
             raise StoreError(f'{path.with_suffix(".idx")} does not describe {path.name}: import with boundaries="eos".')
     else:
-        lengths = scanned_lengths(store.shard_tokens(0), eos, _comes_first(store))
+        lengths = scanned_lengths(tokens, eos, _comes_first(store))
     return Marked(offsets(lengths), document_names(path.stem, path.name, numbered(path.stem, 0, len(lengths))))
 
 

@@ -205,7 +205,7 @@ class Store:
             return self._summed[1]
 
     def shard_tokens(self, shard: int, start: int = 0, stop: int | None = None) -> npt.NDArray[np.generic]:
-        """Tokens [start, stop) of one shard: memory-mapped, or a copy where it cannot be."""
+        """Tokens [start, stop) of one shard: memory-mapped, a whole one from elsewhere too; else a copy."""
         wanted = range(int(self.files.tokens[shard]))[start:stop]
         if not wanted:
             return np.empty(0, self.dtype)
@@ -215,8 +215,9 @@ class Store:
             return out
         path, header, itemsize = self.files.path(shard), int(self.files.header[shard]), self.dtype.itemsize
         first, end, place = header + wanted.start * itemsize, header + wanted.stop * itemsize, place_at(path)
+        mapped = place.maps or len(wanted) == self.files.tokens[shard]
         with _readable(path):
-            data = place.view()[first:end] if place.maps else np.frombuffer(place.read(first, end - first), np.uint8)
+            data = place.brought()[first:end] if mapped else np.frombuffer(place.read(first, end - first), np.uint8)
             if len(data) < len(wanted) * itemsize:
                 raise OSError("it was cut off")
         return data.view(self.dtype)
