@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,11 @@ def test_documents_that_were_packed_near_each_other_are_fetched_about_once_an_ep
     gm.index(gm.open(here), 512, range_documents=128)
     there = upload(here, "near-packed")
     near = {"cut": "pack", "locality": {"block": 256, "window": 2}}
-    loaders = [gm.Loader(gm.Plan(gm.open(path), seq_len=512, batch_size=8, options=near)) for path in (here, there)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loaders = [gm.Loader(gm.Plan(gm.open(path), seq_len=512, batch_size=8, options=near)) for path in (here, there)]
+    with pytest.warns(UserWarning, match=r"from far apart, .* in a request a document\. .*--range-documents 256"):
+        gm.Loader(gm.Plan(gm.open(there), seq_len=512, batch_size=8, options={"cut": "pack"}), threads=0)
     served = 0
     for expected, found in zip(*loaders, strict=True):
         assert np.array_equal(expected["input_ids"], found["input_ids"])

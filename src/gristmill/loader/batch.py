@@ -14,7 +14,7 @@ from gristmill.core.arguments import as_whole
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError
 from gristmill.loader.augment import Augmenter, first_keys, keys_below
-from gristmill.loader.demand import extent_tokens, reach, stores_of, window_bytes
+from gristmill.loader.demand import documents_are_near, extent_tokens, reach, stores_of, window_bytes
 from gristmill.loader.fill import DTYPES, IGNORED, NO_DOCUMENTS, Batch, Filler, as_keys
 from gristmill.loader.locate import find_pieces
 from gristmill.loader.nextuse import NextUse
@@ -223,20 +223,31 @@ class Assembler:
         return located.extents[self._table.bins.fetched[self._table.grid.placed(located.extents)[0]]]
 
     def say_cost(self) -> None:
-        """Say, once, what a shuffle over the whole of stores that are not on this machine costs, if it is known."""
-        options, segment = self._plan.options, self._plan.segments[0]
-        if options.locality is not None or not options.shuffle or self._by_piece or self._kept:
+        """Say, once, what the order costs where stores are not on this machine and another order would cost less."""
+        advice = self._cheaper_order()
+        if advice is None or self._kept or not self._plan.options.shuffle:
             return
-        samples = self._plan.samples_of_steps(0, 1)
+        segment, samples = self._plan.segments[0], self._plan.samples_of_steps(0, 1)
         touched = self.touched(self.locate(Group(range(1), segment, samples, len(samples))))
         start, end = self._table.grid.byte_ranges(*self._table.grid.placed(touched))
         served = len(samples) * segment.seq_len * int(self._table.itemsizes.max())
         warnings.warn(
-            f"This plan shuffles over all of its stores, of which some are not on this machine: about "
-            f"{(end - start).sum() / served:.1f} bytes are fetched for each byte of tokens, in a request a sample. "
-            "PlanOptions(locality=Locality()) reads each block once an epoch: see docs/remote.md.",
+            f"{advice[0]}, and some of its stores are not on this machine: about {(end - start).sum() / served:.1f} "
+            f"bytes are fetched for each byte of tokens, in a request a {advice[1]}. {advice[2]}: see docs/remote.md.",
             stacklevel=4,
         )
+
+    def _cheaper_order(self) -> tuple[str, str, str] | None:
+        """What this plan does, what takes a request for it, and what would take fewer; None where nothing would."""
+        options = self._plan.options
+        if not self._by_piece:
+            cure = "PlanOptions(locality=Locality()) reads each block once an epoch"
+            return None if options.locality else ("This plan shuffles over all of its stores", "sample", cure)
+        sizes = enumerate(store.dtype.itemsize for store in stores_of(self._plan))
+        if options.cut != "pack" or all(documents_are_near(self._plan, k, size) for k, size in sizes):
+            return None
+        cure = "`gristmill index --range-documents 256` and PlanOptions(locality=Locality()) bring them near each other"
+        return "This plan packs rows with documents from far apart", "document", cure
 
     def build(self, group: Group) -> Iterator[tuple[Batch, Tally]]:
         """For each step of a group its batch, and what was padded, cut or merged in it."""

@@ -53,10 +53,10 @@ def _tokens(plan: Plan, k: int, itemsize: int, kept: bool) -> int:
         return shortest * max(MOST_BYTES // (shortest * itemsize), 1) if kept or not plan.options.shuffle else shortest
     if kept:
         return MOST_BYTES // itemsize
-    return (_DOCUMENTS_BYTES if _documents_are_near(plan, k, itemsize) else BLOCK) // itemsize
+    return (_DOCUMENTS_BYTES if documents_are_near(plan, k, itemsize) else BLOCK) // itemsize
 
 
-def _documents_are_near(plan: Plan, k: int, itemsize: int) -> bool:
+def documents_are_near(plan: Plan, k: int, itemsize: int) -> bool:
     """Whether documents that lie together are read together: then they share a request.
 
     The bins of a range of `pack` are filled from all over it, so a block of them should be about as large as a range.
