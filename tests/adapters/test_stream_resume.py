@@ -9,6 +9,7 @@ import subprocess
 import sys
 from itertools import islice
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,7 @@ def test_a_mix_that_is_killed_goes_on_elsewhere_to_the_same_batches(folder: Path
             if log.exists() and len(log.read_text().splitlines()) >= seen + 8:
                 process.send_signal(signal.SIGKILL)
                 break
+            sleep(0.002)
         assert process.wait() == (-signal.SIGKILL if runs < 3 else 0)
         runs += 1
     found = log.read_text().splitlines(keepends=True)
