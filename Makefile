@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+# One more than there are cores: tests also wait, for servers, a cluster, disks and processes that they end.
+JOBS ?= $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 1 )))
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test check soak spark35 lint docs reference bench scale measure clean
