@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+# One more than there are cores: tests also wait, for servers, a cluster, disks and processes that they end.
+JOBS ?= $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 1 )))
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test check soak spark35 lint docs reference bench scale measure clean
@@ -24,7 +25,7 @@ check: $(VENV)/.tested
 # Hours of what `make test` does in minutes: fuzzed parsers, flipped bytes, kills and failed system calls.
 soak: $(VENV)/.tested
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --soak --record benchmarks/results/reliability \
-	  tests/fuzz tests/soak tests/faults tests/remote/test_prepare.py
+	  tests/fuzz tests/soak tests/faults tests/remote/test_prepare.py tests/adapters/test_stream_resume.py
 	$(BIN)/python benchmarks/reliability.py
 
 # The oldest Spark that is promised: its tests with pyspark 3.5, in an environment over .venv.

@@ -1,11 +1,10 @@
 """Accelerate's save_state and load_state with our loader registered: exact, and from 2 processes to 1 and back.
 
-torchrun runs this file too, as the script of two processes: `test_accelerate.py STORE FROM_TWO FROM_ONE`.
+This file is the script of the two processes too: `test_accelerate.py STORE FROM_TWO FROM_ONE`.
 """
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -80,15 +79,12 @@ def test_a_run_resumed_inside_its_second_pass_is_the_same_to_the_last_bit(folder
     assert train(plan, BATCHES, resume=tmp_path, threads=2) == whole[STOP:]
 
 
-def test_two_processes_go_on_as_one_and_one_as_two(folder, tmp_path):
+def test_two_processes_go_on_as_one_and_one_as_two(folder, tmp_path, run_ranks):
     one, two = tmp_path / "one", tmp_path / "two"
     expected = expected_ids(make_plan(folder), BATCHES)
     whole = train(make_plan(folder), BATCHES, save=one)
     two.mkdir()
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", __file__]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([*launcher, folder, two, one], capture_output=True, text=True, env=environment, timeout=240)
-    assert done.returncode == 0, done.stderr[-4000:]
+    run_ranks(2, __file__, folder, two, one)
 
     ranks = [json.loads((two / f"rank{rank}.json").read_text()) for rank in range(2)]
     for run, steps in ((0, range(STOP)), (1, range(STOP, BATCHES))):

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import runpy
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +17,6 @@ from gristmill.adapters.hf_trainer import CausalLMDataset
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "train_huggingface.py"
 SMALL = ["--steps", "12", "--seq-len", "32", "--batch-size", "4", "--n-embd", "32", "--n-layer", "1"]
-TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
 
 Run = Callable[..., None]
@@ -27,19 +24,6 @@ Run = Callable[..., None]
 
 def data(store: Path, folder: Path) -> tuple[str, ...]:
     return "--dataset_dir", str(store), "--out-dir", str(folder)
-
-
-def begin(store: Path, folder: Path, *options: str, launcher: tuple[str, ...] = ()) -> subprocess.Popen[str]:
-    """The example in processes of its own."""
-    command = [sys.executable, *launcher, str(EXAMPLE), *data(store, folder), *SMALL, *options]
-    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    return subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, **pipes)
-
-
-def end(run: subprocess.Popen[str], step: int) -> None:
-    printed, _ = run.communicate(timeout=240)
-    assert run.returncode == 0, printed[-4000:]
-    assert f"step {step}: validation loss" in printed
 
 
 @pytest.fixture
@@ -69,18 +53,19 @@ def store(tmp_path: Path, make_store: Callable[..., Path], make_documents: Calla
 
 
 def test_two_ranks_stopped_and_resumed_as_one_are_the_run_that_never_stopped(
-    tmp_path: Path, store: Path, run_here: Run
+    tmp_path: Path, store: Path, run_here: Run, run_ranks: Callable[..., str]
 ) -> None:
     whole, elastic = tmp_path / "whole", tmp_path / "elastic"
-    two_ranks = begin(store, elastic, "--stop-at", "5", launcher=TORCHRUN)
     run_here(store, whole)
     expected = losses(whole, 12)
     assert len(expected) == 12 and len({f"{loss:.3f}" for loss in expected}) > 6
 
     # On 2 ranks gradients are summed in another order: equal but for the last digits.
-    end(two_ranks, 5)
+    printed = run_ranks(2, EXAMPLE, *data(store, elastic), *SMALL, "--stop-at", "5")
+    assert "step 5: validation loss" in printed
     assert losses(elastic, 5) == pytest.approx(expected[:5], rel=1e-3)
-    end(begin(store, elastic, "--grad-accum", "2", "--resume"), 12)
+    printed = run_ranks(1, EXAMPLE, *data(store, elastic), *SMALL, "--grad-accum", "2", "--resume")
+    assert "step 12: validation loss" in printed
     assert losses(elastic, 12) == pytest.approx(expected, rel=1e-3)
 
 

@@ -80,7 +80,7 @@ def test_two_ranks_stopped_and_resumed_as_one_are_the_run_that_never_stopped(
     # On 2 ranks gradients are summed in another order: equal but for the last digits.
     end(two_ranks)
     assert losses(elastic) == pytest.approx({step: expected[step] for step in range(1, 6)}, rel=1e-4)
-    end(begin(store, elastic, "--resume"))
+    run_here(store, elastic, "--resume")
     assert losses(elastic) == pytest.approx(expected, rel=1e-4)
 
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,24 +12,14 @@ import torch
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "train_olmo_core.py"
 SMALL = ["--steps", "12", "--seq-len", "32", "--batch-size", "4", "--n-embd", "32", "--n-layer", "1"]
-TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
 
-def data(store: Path, folder: Path) -> tuple[str, ...]:
-    return "--dataset_dir", str(store), "--out-dir", str(folder)
+def command(store: Path, folder: Path, *options: str) -> list[str]:
+    return [str(EXAMPLE), "--dataset_dir", str(store), "--out-dir", str(folder), *SMALL, *options]
 
 
-def begin(store: Path, folder: Path, *options: str, launcher: tuple[str, ...] = ()) -> subprocess.Popen[str]:
-    """The example in processes of its own."""
-    command = [sys.executable, *launcher, str(EXAMPLE), *data(store, folder), *SMALL, *options]
-    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    return subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, **pipes)
-
-
-def losses(run: subprocess.Popen[str], folder: Path) -> dict[int, float]:
-    """The loss of each step that is in the folder when the run has ended."""
-    printed, _ = run.communicate(timeout=240)
-    assert run.returncode == 0, printed[-4000:]
+def losses(folder: Path) -> dict[int, float]:
+    """The loss of each step that is in the folder."""
     lines = (folder / "losses.jsonl").read_text().splitlines()
     return {line["step"]: line["loss"] for line in map(json.loads, lines)}
 
@@ -44,24 +31,28 @@ def loader_states(checkpoint: Path) -> list[dict[str, Any]]:
 
 
 def test_two_ranks_stopped_and_resumed_as_one_are_the_run_that_never_stopped(
-    tmp_path: Path, make_store: Callable[..., Path], make_documents: Callable[..., list[list[int]]]
+    tmp_path: Path,
+    make_store: Callable[..., Path],
+    make_documents: Callable[..., list[list[int]]],
+    run_ranks: Callable[..., str],
 ) -> None:
     # Ids of a document lie close together, so that each batch has a loss of its own.
     documents = [[token % 8 + 8 * i for token in d] for i, d in enumerate(make_documents(30, longest=80))]
     store = make_store(tmp_path / "store", documents, vocab=512, tokens_per_shard=500)
     whole, elastic = tmp_path / "whole", tmp_path / "elastic"
-    never_stopped = begin(store, whole)
-    stopped = losses(begin(store, elastic, "--stop-at", "5", launcher=TORCHRUN), elastic)
-    expected = losses(never_stopped, whole)
+    run_ranks(1, *command(store, whole))
+    expected = losses(whole)
     assert list(expected) == list(range(1, 13))
     assert len({f"{loss:.3f}" for loss in expected.values()}) > 6
 
     # On 2 ranks gradients are summed in another order: equal but for the last digits.
-    assert stopped == pytest.approx({step: expected[step] for step in range(1, 6)}, rel=1e-5)
+    run_ranks(2, *command(store, elastic, "--stop-at", "5"))
+    assert losses(elastic) == pytest.approx({step: expected[step] for step in range(1, 6)}, rel=1e-5)
     first, second = loader_states(elastic / "step5")
     assert first == second and first["loader"]["step"] == 5
 
-    assert losses(begin(store, elastic, "--resume"), elastic) == pytest.approx(expected, rel=1e-5)
+    run_ranks(1, *command(store, elastic, "--resume"))
+    assert losses(elastic) == pytest.approx(expected, rel=1e-5)
     (last,) = loader_states(elastic / "step12")
     assert last["epoch"] == 2, "the run must go on over the end of a pass"
     assert [last] == loader_states(whole / "step12")

@@ -1,11 +1,10 @@
 """Streams in trainers on two processes: a checkpoint holds the rows of both, and one process goes on from it.
 
-torchrun runs this file too, as the script of two processes: `test_stream_ranks.py TEXTS OUT`.
+This file is the script of the two processes too: `test_stream_ranks.py TEXTS OUT`.
 """
 
 import json
 import os
-import subprocess
 import sys
 from itertools import islice
 from pathlib import Path
@@ -96,17 +95,13 @@ def in_two_processes(folder, out):
     (out / f"rank{os.environ['RANK']}.json").write_text(json.dumps(seen))
 
 
-def test_one_process_goes_on_from_what_two_have_kept(tmp_path):
+def test_one_process_goes_on_from_what_two_have_kept(tmp_path, run_ranks):
     folder, out = tmp_path / "texts", tmp_path / "out"
     folder.mkdir()
     out.mkdir()
     rows = ({"id": str(i), "text": f"Document {i}. " * (1 + i % 9)} for i in range(150))
     (folder / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", __file__]
-    done = subprocess.run(
-        [*launcher, folder, out], capture_output=True, text=True, timeout=300, env=os.environ | {"OMP_NUM_THREADS": "1"}
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    run_ranks(2, __file__, folder, out)
     expected = [batch["input_ids"].tolist() for batch in islice(make(folder).loader(threads=0), STEPS)]
     ranks = [json.loads((out / f"rank{rank}.json").read_text()) for rank in range(2)]
     for name in ("accelerate", "trainer", "lightning"):

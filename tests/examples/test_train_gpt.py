@@ -127,19 +127,20 @@ def test_killed_at_any_step_and_resumed_it_has_the_same_losses_to_the_last_bit(
     assert sorted(path.name for path in killed.iterdir()) == ["log.jsonl", "step-00000056.pt", "step-00000060.pt"]
 
 
-def test_ranks_do_not_change_the_rows_nor_the_losses(tmp_path: Path, run: Run, store: Path) -> None:
+def test_ranks_do_not_change_the_rows_nor_the_losses(
+    tmp_path: Path, run: Run, run_ranks: Callable[..., str], store: Path
+) -> None:
     options = ["--dataset-dir", store, "--steps", 12, "--save-interval", 3, "--keep", 9, "--grad-accum", 2]
     one, two, four, resumed = (tmp_path / name for name in ("1 rank", "2 ranks", "4 ranks", "2 ranks, then 4"))
     torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
-    on_four = (str(Path(__file__).with_name("forked_ranks.py")), "4")
     on_two = start(*options, "--out-dir", two, launcher=torchrun)
     assert run(*options, "--out-dir", one) == 0
     finish(on_two)
-    finish(start(*options, "--out-dir", four, launcher=on_four))
+    run_ranks(4, EXAMPLE, *SHORT, *options, "--out-dir", four)
     resumed.mkdir()
     for name in ("step-00000003.pt", "log.jsonl"):
         shutil.copy(two / name, resumed)
-    finish(start(*options, "--out-dir", resumed, "--resume", launcher=on_four))
+    run_ranks(4, EXAMPLE, *SHORT, *options, "--out-dir", resumed, "--resume")
     expected = read_log(one)
     assert len({line["rows"] for line in expected if "rows" in line}) == 12
     for folder in (two, four, resumed):

@@ -14,23 +14,37 @@ from gristmill.places.local import Local
 from gristmill.store.verify import verify
 
 Make = Callable[..., gm.Recipe]
+DEDUP: Any = ["exact", {"near": {"ngram": 1}}]
 
 
 class Cut(Exception):
     """A run's sudden end."""
 
 
-@pytest.fixture
-def make(tmp_path: Path) -> Make:
-    """A recipe over 60 documents in two sources; `make("out", tokenizer=...)`."""
+def recipes(folder: Path) -> Make:
+    """`recipes(folder)("out", tokenizer=...)`: a recipe over 60 documents in two sources."""
     for name in ("a", "b"):
         rows = [
             {"id": f"{name}{i}", "text": f"Text {i // 2} of a file. " * 9 + "Again." * (i % 4 == 3)} for i in range(30)
         ]
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    sources: Any = [{"name": name, "paths": [str(tmp_path / f"{name}.jsonl")]} for name in ("a", "b")]
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    sources: Any = [{"name": name, "paths": [str(folder / f"{name}.jsonl")]} for name in ("a", "b")]
     store: Any = {"tokens_per_shard": 1000, "val_fraction": 0.1}
-    return lambda out, **options: gm.Recipe(str(tmp_path / out), sources, store=store, **options)
+    return lambda out, **options: gm.Recipe(str(folder / out), sources, store=store, **options)
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    """`make("out", tokenizer=...)`: a recipe in a folder of its own."""
+    return recipes(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """What a run that was left alone makes of near duplicates."""
+    folder = tmp_path_factory.mktemp("whole")
+    gm.prepare(recipes(folder)("whole", tokenizer="byte", dedup=DEDUP, seed=1))
+    return content(folder / "whole")
 
 
 def content(root: Path) -> dict[str, bytes]:
@@ -82,17 +96,15 @@ def test_shards_that_another_run_wrote_are_not_taken_for_those_of_kept_work(make
     "plan", "evidence", "account",
 ])  # fmt: skip
 def test_a_wide_step_whose_result_another_recipe_replaced_is_done_again(
-    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+    make: Make, whole: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    dedup: Any = ["exact", {"near": {"ngram": 1}}]
     kept = gm.RunOptions(work=str(tmp_path / "work"))
-    gm.prepare(make("whole", tokenizer="byte", dedup=dedup, seed=1))
-    gm.prepare(make("out", tokenizer="byte", dedup=dedup), options=kept)
+    gm.prepare(make("out", tokenizer="byte", dedup=DEDUP), options=kept)
     cut_before(monkeypatch, lambda path: path.parent.name == step)
     with pytest.raises(Cut):
-        gm.prepare(make("out", tokenizer="byte", dedup=dedup, filters=[{"length": {"min_chars": 165}}]),
+        gm.prepare(make("out", tokenizer="byte", dedup=DEDUP, filters=[{"length": {"min_chars": 165}}]),
                    overwrite=True, options=kept)  # fmt: skip
     monkeypatch.undo()
     # Another seed splits anew what the first recipe curated, so that its results are read again.
-    gm.prepare(make("out", tokenizer="byte", dedup=dedup, seed=1), options=kept)
-    assert content(tmp_path / "out") == content(tmp_path / "whole")
+    gm.prepare(make("out", tokenizer="byte", dedup=DEDUP, seed=1), options=kept)
+    assert content(tmp_path / "out") == whole

@@ -147,8 +147,10 @@ def test_export_to_and_from_an_address(there: str, here: Path, tmp_path: Path, f
     ):  # fmt: skip
         run("export", source, "--to", format, "--out", out)
         assert same(tmp_path / "here", out)
-        run("export", source, "--to", format, "--out", out, code=2)
-        run("export", source, "--to", format, "--out", out, "--overwrite")
+    again = ("export", f"{there}/store", "--to", format, "--out", f"{there}/exported")
+    run(*again, code=2)
+    run(*again, "--overwrite")
+    assert same(tmp_path / "here", f"{there}/exported")
 
 
 def test_import_from_and_to_an_address(there: str, here: Path, tmp_path: Path) -> None:

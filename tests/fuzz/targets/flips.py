@@ -21,7 +21,7 @@ from gristmill.core.seal import sealed
 from gristmill.loader.plan_file import load_plan
 from gristmill.store.verify import verify
 
-CASES = (160, 8_000)
+CASES = (80, 8_000)
 SECONDS = 60.0
 KEYS = ("labels", "doc_ids", "position_ids", "cu_seqlens")
 SEQ_LEN = 256

@@ -13,7 +13,7 @@ from gristmill.sources.jsonl import parse_line
 from gristmill.sources.lines import tabulate
 
 __all__ = ["attempt", "mutate", "seeds"]
-CASES = (3_000, 150_000)
+CASES = (1_500, 150_000)
 FORMAT = Format(fields=["n"])
 
 

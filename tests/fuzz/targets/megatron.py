@@ -13,7 +13,7 @@ import gristmill as gm
 from gristmill.store.format import IDX_HEADER, IDX_MAGIC, write_idx
 from harness import mutate as change_bytes
 
-CASES = (600, 100_000)
+CASES = (300, 100_000)
 LENGTHS = (5, 1, 30, 8, 2, 60, 3, 11)
 TOKENS = sum(LENGTHS)
 ODD = (
