@@ -88,6 +88,43 @@ def test_the_bytes_of_a_store_do_not_depend_on_order_and_partitions(
     assert content(tmp_path / "out") == content(store)
 
 
+TROUBLED = """
+import os, sys
+from pathlib import Path
+from pyspark.sql import SparkSession
+sys.path[:0] = sys.argv[4:]
+from spark_again import LOST, SPECULATION, RowsAgain, Troubled
+from test_spark import BUCKET_BYTES, ROWS, RULES, frame
+from gristmill.adapters import spark_rows
+from gristmill.adapters.spark import write_store
+from gristmill.frames import making
+
+out, master, places = sys.argv[1:4]
+spark_rows.SparkEngine, making.RowFiles, making.BUCKET_BYTES = Troubled, RowsAgain, BUCKET_BYTES
+Troubled.places, Troubled.kinds = Path(places), {**Troubled.kinds, "ShardJob": "late"}
+spark = SparkSession.builder.master(master).config(map={
+    **SPECULATION, "spark.cores.max": "2", "spark.executor.cores": "1", "spark.executor.memory": "512m",
+    "spark.sql.shuffle.partitions": "7", f"spark.executorEnv.{LOST}": places,
+    "spark.executorEnv.PYTHONPATH": os.pathsep.join(sys.argv[4:]),
+}).getOrCreate()
+write_store(frame(spark, ROWS), out, recipe=RULES, progress=False)
+"""
+
+
+def test_killed_executors_tasks_that_fail_once_published_and_second_attempts_change_no_byte(
+    spark_cluster: Any, store: Path, tmp_path: Path
+) -> None:
+    alone = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    (tmp_path / "trouble").mkdir()
+    folders = [Path(__file__).parents[1], Path(__file__).parent]
+    command = [sys.executable, "-c", TROUBLED, tmp_path / "out", spark_cluster.address, tmp_path / "trouble", *folders]
+    made = subprocess.run(command, env=alone, capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr[-3000:]
+    assert content(tmp_path / "out") == content(store)
+    troubles = {"rows", "CurateJob", "CurateJob-again", "TokensJob", "TokensJob-again", "ShardJob", "ShardJob-again"}
+    assert {place.name for place in (tmp_path / "trouble").iterdir()} == troubles
+
+
 @pytest.fixture(scope="module")
 def narrow(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Manifest]:
     """Of rows that are judged one by one, and its manifest."""

@@ -13,6 +13,7 @@ import pytest
 from gristmill.core.errors import ConfigError, EngineError
 from gristmill.engine.spark_session import make_session, told
 from gristmill.run import RunOptions, prepare
+from spark_cluster import SparkCluster
 
 
 @pytest.fixture
@@ -86,6 +87,26 @@ def test_an_output_that_cannot_be_written_is_told_before_spark_is_started(
               "tokenizer": "byte"}  # fmt: skip
     with pytest.raises(EngineError, match=r"a\.txt/out cannot be written \(Not a directory\): choose another place"):
         prepare(recipe, engine="spark", progress=False)
+
+
+CROWDED = """
+import sys
+from gristmill.core.errors import EngineError
+from gristmill.engine import spark_session
+
+spark_session._ROOM = 1
+try:
+    spark_session.make_session(sys.argv[1], None, 2)
+except EngineError as error:
+    print(error)
+"""
+
+
+def test_a_master_that_has_no_room_for_the_run_says_so_instead_of_waiting(spark_cluster: SparkCluster) -> None:
+    more = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_SUBMIT_ARGS": "--executor-memory 100g pyspark-shell"}
+    command = [sys.executable, "-c", CROWDED, spark_cluster.address]
+    done = subprocess.run(command, env={**os.environ, **more}, capture_output=True, text=True)
+    assert done.stdout.startswith(f"Spark at {spark_cluster.address} gave no executor in 1 seconds: all of its workers")
 
 
 ABSENT = """

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from gristmill.engine.spark import SparkEngine
 from gristmill.stages import resolve
 from gristmill.stages.relation import Relation
 from gristmill.stages.work import Workshop
+from spark_again import Troubled
 from spark_cluster import SparkCluster, executors_of
 
 Run = Callable[..., Path]
@@ -100,43 +101,16 @@ def test_a_chain_of_near_duplicates_is_settled_by_clusters_on_the_cluster(
     assert sorted(gone) == [1, 3, 5] and len(found._clusters) > 1
 
 
-class Losing(SparkEngine):
-    """The first attempt at a job of some kinds loses its worker when all is published, or its executor before.
-
-    A file of the kind's name, which is made once, says so.
-    """
-
-    places = Path()
-
-    def map(self, function: Callable[..., Any], parts: Any) -> Iterator[Any]:
-        places = self.places
-
-        def lost(job: Any) -> Any:
-            place = places / type(job).__name__
-            if place.name not in ("CurateJob", "TokensJob", "ShardJob") or place.exists():
-                return function(job)
-            if place.name == "TokensJob":
-                place.touch()
-                daemon = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()
-                os.kill(int(daemon[1]), signal.SIGKILL)  # Java, whose daemon this worker is a child of
-            else:
-                function(job)
-                place.touch()
-            os._exit(1)
-
-        return super().map(lost, parts)
-
-
 def test_workers_lost_after_publishing_and_a_killed_executor_change_no_byte(
     run: Run, read: Read, whole: dict[str, Any], spark: Any, tmp_path: Path
 ) -> None:
     before = set(executors_of(spark))
-    engine = Losing(spark)
+    engine = Troubled(spark)
     engine.places = tmp_path / "lost"
     engine.places.mkdir()
     made = run("out", engine=engine)
     assert read(made) == whole and not (made / ".work").exists()
-    assert sorted(place.name for place in engine.places.iterdir()) == ["CurateJob", "ShardJob", "TokensJob"]
+    assert sorted(place.name for place in engine.places.glob("*Job")) == ["CurateJob", "ShardJob", "TokensJob"]
     assert not before <= set(executors_of(spark))
 
 

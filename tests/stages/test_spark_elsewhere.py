@@ -45,12 +45,12 @@ def fetched(where: str, to: Path) -> Path:
 
 TESTS = str(Path(__file__).parents[1])
 CODE = """
-import itertools, json, os, signal, sys
+import itertools, json, os, sys
 from pathlib import Path
 from pyspark.sql import SparkSession
 TESTS = sys.argv[5]
 sys.path.append(TESTS)
-from spark_again import LOST, Again
+from spark_again import LOST, Again, Troubled
 from gristmill.adapters.spark import write_store
 from gristmill.engine import spark_tables
 from gristmill.engine.spark import SparkEngine
@@ -65,24 +65,6 @@ class Turning(SparkEngine):
         self._session.conf.set("spark.sql.shuffle.partitions", next(self.turns))
         return super().query(*given)
 
-class Losing(SparkEngine):
-    "The first attempt at a job of each of these kinds ends: the worker when all is published, the executor before."
-    kinds = {"CurateJob": False, "TokensJob": True, "ShardJob": False}
-    def map(self, function, parts):
-        kinds, place = self.kinds, options["lost"]
-        def lost(job):
-            name, once = type(job).__name__, os.path.join(place, type(job).__name__)
-            if name not in kinds or os.path.exists(once):
-                return function(job)
-            if not kinds[name]:
-                function(job)
-            open(once, "w").close()
-            if kinds[name]:
-                daemon = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()
-                os.kill(int(daemon[1]), signal.SIGKILL)  # Java, whose daemon this worker is a child of
-            os._exit(1)
-        return super().map(lost, parts)
-
 keys = {f"spark.executorEnv.{name}": value for name, value in os.environ.items() if name.startswith("AWS_")}
 session = SparkSession.builder.master(master).config(map={
     **keys, "spark.cores.max": "2", "spark.executor.cores": "1", "spark.executor.memory": "512m",
@@ -92,7 +74,8 @@ session = SparkSession.builder.master(master).config(map={
 session.sparkContext.setLogLevel("FATAL")
 if "lost" in options:
     spark_tables._Writing = Again
-kind = Losing if "lost" in options else Turning
+    Troubled.places = Path(options["lost"])
+kind = Troubled if "lost" in options else Turning
 kept = session.conf.get("spark.sql.autoBroadcastJoinThreshold")
 chosen = {"work": work} if work else {}
 if "frame" in options:

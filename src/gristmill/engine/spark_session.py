@@ -1,7 +1,7 @@
 """A Spark session for a run: of a master, of a server of Spark Connect, or of this machine.
 
 What would cost a minute of retries, or a page of Java's traceback, is looked at first: Java, and whether anybody
-answers.
+answers; and what would wait for ever, next: whether a standalone cluster has room for the run.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 _NAME = "gristmill"
 # Seconds in which a server has to take a connection.
 _PATIENCE = 10
+# Seconds in which a standalone master has to give an executor.
+_ROOM = 60
 _JAVA, _MOST_SAID = re.compile(r"[\w.]+(?:Exception|Error): "), 400
 _PORTS = {"spark": 7077, "sc": 15002}
 _MASTER = re.compile(r"local(\[.+\])?|local-cluster\[.+\]|yarn|(spark|k8s)://.+")
@@ -46,7 +50,36 @@ def make_session(master: str | None, remote: str | None, workers: int) -> SparkS
     builder = SparkSession.builder.master(where).appName(_NAME).config("spark.ui.showConsoleProgress", "false")
     session = _started(builder, where)
     session.sparkContext.setLogLevel("FATAL")  # what fails is told in a sentence of ours, and not by page after page
+    if where.startswith("spark://"):
+        _check_room(session, where)
     return session
+
+
+def _check_room(session: SparkSession, where: str) -> None:
+    """Refuse a master that gives no executor to a first job, which would wait without a word; the job is nothing.
+
+    It asks for executors where they are allocated when they are needed, too.
+    """
+    first = threading.Thread(target=_do_nothing, args=(session,), daemon=True)
+    first.start()
+    first.join(_ROOM)
+    if first.is_alive() and not _executors(session):
+        session.stop()
+        raise EngineError(
+            f"Spark at {where} gave no executor in {_ROOM} seconds: all of its workers are taken, or none has the "
+            "cores and the memory that are asked for. See its page, wait until some are free, or ask for less "
+            "(spark.executor.memory, spark.executor.cores)."
+        )
+
+
+def _do_nothing(session: SparkSession) -> None:
+    with suppress(Exception):  # what is wrong, the work itself will tell
+        session.range(1).count()
+
+
+def _executors(session: SparkSession) -> int:
+    """How many there are beside the driver, which is one of them to Spark."""
+    return len(session.sparkContext._jsc.sc().statusTracker().getExecutorInfos()) - 1
 
 
 def _started(builder: SparkSession.Builder, where: str) -> SparkSession:

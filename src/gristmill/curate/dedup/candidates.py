@@ -16,6 +16,8 @@ LEADERS, NEIGHBOURS = 10, 10
 # One query sees about so many (document, band key), some 1 GB, but at least one band.
 ROWS_A_PASS = 16 << 20
 _PAIR = "earlier_key, earlier, later_key, later"
+_NAMED = ("keep_key", "doc")
+_BEFORE = "(a.keep_key < b.keep_key OR (a.keep_key = b.keep_key AND a.doc < b.doc))"
 _PAIRED = "a.keep_key AS earlier_key, a.doc AS earlier, b.keep_key AS later_key, b.doc AS later"
 
 # Of all `pairs` each once, in the order in which they will be resolved; and the documents of these `candidates`.
@@ -78,27 +80,43 @@ def alarms(options: Near, crowds: Sequence[Mapping[str, int]]) -> list[str]:
 
 
 def pairs(max_bucket: int) -> str:
-    """SQL for the pairs of `members` that share a bucket, by the keep rule's order in each."""
-    steps = " UNION ALL ".join(f"SELECT {step} AS step" for step in range(-NEIGHBOURS, NEIGHBOURS + 1) if step)
+    """SQL for the pairs of `members` that share a bucket, by the keep rule's order in each.
+
+    Those of a crowd are made where its members are seated, a neighbour a column: a join of members by their seats moves
+    each of them 20 times.
+    """
+    steps = range(1, NEIGHBOURS + 1)
+    beside = ", ".join(f"LEAD({name}, {step}) OVER seats AS {name}_{step}" for step in steps for name in _NAMED)
+    chosen = ", ".join(f"CASE step {_cases(name, steps)} END AS other_{name}" for name in _NAMED)
     return f"""
-        WITH seated AS (
-            SELECT bucket, size, keep_key, doc,
-                ROW_NUMBER() OVER (PARTITION BY bucket ORDER BY keep_key, doc) AS place,
-                ROW_NUMBER() OVER (PARTITION BY bucket ORDER BY following, doc) AS seat
-            FROM members
+        WITH small AS (SELECT bucket, keep_key, doc FROM members WHERE size <= {max_bucket}),
+        large AS (SELECT bucket, following, keep_key, doc FROM members WHERE size > {max_bucket}),
+        placed AS (
+            SELECT bucket, keep_key, doc, ROW_NUMBER() OVER (PARTITION BY bucket ORDER BY keep_key, doc) AS place
+            FROM large
         ),
-        small AS (SELECT * FROM seated WHERE size <= {max_bucket}),
-        large AS (SELECT * FROM seated WHERE size > {max_bucket}),
-        leaders AS (SELECT * FROM large WHERE place <= {LEADERS}),
-        steps AS ({steps}),
-        beside AS (SELECT large.*, large.seat + steps.step AS other FROM large CROSS JOIN steps),
+        leaders AS (SELECT bucket, keep_key, doc FROM placed WHERE place <= {LEADERS}),
+        seated AS (
+            SELECT keep_key, doc, {beside} FROM large WINDOW seats AS (PARTITION BY bucket ORDER BY following, doc)
+        ),
+        steps AS ({" UNION ALL ".join(f"SELECT {step} AS step" for step in steps)}),
+        neighbours AS (SELECT keep_key, doc, {chosen} FROM seated CROSS JOIN steps),
+        ordered AS (
+            SELECT *, keep_key < other_keep_key OR (keep_key = other_keep_key AND doc < other_doc) AS first
+            FROM neighbours WHERE other_doc IS NOT NULL
+        ),
         found AS (
-            SELECT {_PAIRED} FROM small a JOIN small b ON a.bucket = b.bucket WHERE a.place < b.place
+            SELECT {_PAIRED} FROM small a JOIN small b ON a.bucket = b.bucket WHERE {_BEFORE}
             UNION ALL
-            SELECT {_PAIRED} FROM leaders a JOIN large b ON a.bucket = b.bucket WHERE a.place < b.place
+            SELECT {_PAIRED} FROM leaders a JOIN large b ON a.bucket = b.bucket WHERE {_BEFORE}
             UNION ALL
-            SELECT {_PAIRED} FROM beside a JOIN large b ON a.bucket = b.bucket AND a.other = b.seat
-            WHERE a.place < b.place
+            SELECT CASE WHEN first THEN keep_key ELSE other_keep_key END, CASE WHEN first THEN doc ELSE other_doc END,
+                CASE WHEN first THEN other_keep_key ELSE keep_key END, CASE WHEN first THEN other_doc ELSE doc END
+            FROM ordered
         )
         SELECT {_PAIR} FROM found WHERE later >= 0
     """
+
+
+def _cases(name: str, steps: range) -> str:
+    return " ".join(f"WHEN {step} THEN {name}_{step}" for step in steps)
