@@ -95,8 +95,14 @@ def read_unit(unit: Unit, format: Format, mishaps: Mishaps) -> Iterator[pa.Recor
     Columns: `id`, `source`, `path` (string), `row` (int64), `text` (large_string), then each of the format's fields
     (string; null where a document lacks it). Of equal ids inside a unit all but the first are mishaps.
     """
+    return rebatch(read_documents(unit, format, mishaps))
+
+
+def read_documents(unit: Unit, format: Format, mishaps: Mishaps) -> Iterator[pa.RecordBatch]:
+    """The same in batches as readers give them, for whoever cuts them anew."""
     seen: set[str] = set()
-    yield from rebatch(batch for part in unit.parts for batch in _read(part, format, seen, mishaps))
+    for part in unit.parts:
+        yield from _read(part, format, seen, mishaps)
 
 
 def read_part(part: Part, format: Format, mishaps: Mishaps) -> Iterator[pa.RecordBatch]:
