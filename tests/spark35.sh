@@ -8,7 +8,8 @@ if [ ! -e .venv-spark35/.installed ]; then
   .venv-spark35/bin/python -m pip install --quiet --disable-pip-version-check setuptools wheel packaging
   .venv-spark35/bin/python -m pip install --quiet --disable-pip-version-check 'pyspark==3.5.9' 'pandas>=2.2,<3'
   folder=$(.venv-spark35/bin/python -c 'import site; print(site.getsitepackages()[0])')
-  { echo "$PWD/src"; .venv/bin/python -c 'import site; print(*site.getsitepackages(), sep="\n")'; } > "$folder/of_ours.pth"
+  packages='import sys; print(*[path for path in sys.path if path.endswith("site-packages")], sep="\n")'
+  { echo "$PWD/src"; .venv/bin/python -c "$packages"; } > "$folder/of_ours.pth"
   touch .venv-spark35/.installed
 fi
 exec .venv-spark35/bin/python -m pytest -p no:cacheprovider -k "not connect and not page" "$@" \

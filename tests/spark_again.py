@@ -25,7 +25,7 @@ SPECULATION = {"spark.speculation": "true", "spark.speculation.interval": "100ms
 class Again(spark_tables._Writing):
     """The first attempt to write the rows of a query's first part ends when they are published."""
 
-    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         yield from _ended_once(super().__call__(batches), self.out.parent.name)
 
 
@@ -68,7 +68,12 @@ class Troubled(SparkEngine):
             from gristmill.stages import tokens
 
             encode = tokens._encode
-            tokens._encode = lambda *given: (encode(*given), kill_executor())  # type: ignore[assignment, return-value]
+
+            def cut_short(*given: Any) -> Any:
+                encode(*given)
+                kill_executor()
+
+            tokens._encode = cut_short  # type: ignore[assignment]
 
         def begun_before(once: Path, job: Any) -> bool | None:
             """Whether this job's first attempt was in trouble; None where another job's was."""

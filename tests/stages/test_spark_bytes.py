@@ -121,7 +121,7 @@ def test_a_driver_that_is_killed_goes_on_when_it_runs_again(
     read: Read, whole: dict[str, Any], spark_cluster: SparkCluster, recipe_file: Path
 ) -> None:
     out, work = recipe_file.with_name("out"), recipe_file.with_name("work")
-    command = [Path(sys.executable).with_name("gristmill"), "prepare", "--recipe", recipe_file, "--work", work,
+    command = [sys.executable, "-m", "gristmill", "prepare", "--recipe", recipe_file, "--work", work,
                "--engine", "spark", "--master", spark_cluster.address]  # fmt: skip
     driver = subprocess.Popen(command, env=ALONE, start_new_session=True, stderr=subprocess.DEVNULL)
     until = time.monotonic() + 300
