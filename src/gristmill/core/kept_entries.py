@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.metadata
 import os
 import re
 import sys
@@ -10,7 +11,6 @@ from collections.abc import Iterable
 
 from gristmill.core.hashing import hash64
 from gristmill.core.kept import is_kept, module_path, text_of
-from gristmill.core.version import version_of
 
 _ENTRY = re.compile(r"^@entry\(.*?^def (\w+)", re.MULTILINE | re.DOTALL)
 # Where Numba is told of another processor than the one that is there.
@@ -45,5 +45,5 @@ def _machine() -> str:
 
     told = tuple(os.environ[name] for name in _TOLD if name in os.environ)
     processor = binding.get_process_triple(), binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
-    runs = sys.implementation.cache_tag, version_of("numba"), processor, *told
+    runs = sys.implementation.cache_tag, importlib.metadata.version("numba"), processor, *told
     return f"{hash64(repr(runs)):016x}"

@@ -10,7 +10,7 @@ def version() -> str:
     import importlib.metadata
 
     try:
-        return version_of("gristmill")
+        return importlib.metadata.version("gristmill")
     except importlib.metadata.PackageNotFoundError:
         return "unknown"
 

@@ -95,7 +95,7 @@ def read_unit(unit: Unit, format: Format, mishaps: Mishaps) -> Iterator[pa.Recor
     Columns: `id`, `source`, `path` (string), `row` (int64), `text` (large_string), then each of the format's fields
     (string; null where a document lacks it). Of equal ids inside a unit all but the first are mishaps.
     """
-    return rebatch(read_documents(unit, format, mishaps))
+    yield from rebatch(read_documents(unit, format, mishaps))
 
 
 def read_documents(unit: Unit, format: Format, mishaps: Mishaps) -> Iterator[pa.RecordBatch]:

@@ -24,7 +24,7 @@ from gristmill.streams.frame_queries import PATIENCE, Columns, Frame, Session, f
 from gristmill.streams.steps import Step
 from gristmill.streams.stream import Stream
 from gristmill.streams.units import Cut
-from gristmill.tokenize.backends import Ids
+from gristmill.tokenize.backends import Ids, ended
 from gristmill.tokenize.tokenizer import Tokenizer, load_tokenizer
 
 
@@ -101,8 +101,8 @@ class FrameStream(Stream):
 class MadeIds(Tokenizer):
     """A tokenizer for documents that are token ids already, four bytes each: they are looked at, and handed on."""
 
-    def encode_batch(self, texts: pa.Array) -> tuple[Ids, Ints]:
-        """Ids end to end, and offsets; without an EOS at the end of a document."""
+    def encode_ended(self, texts: pa.Array) -> tuple[Ids, Ints]:
+        """Ids end to end, one EOS at the end of each document, and offsets."""
         found = arrow_texts(texts)
         begin, end = int(found.offsets[0]), int(found.offsets[-1])
         ids, offsets = found.data[begin:end].view("<u4"), (found.offsets - begin) // 4
@@ -114,7 +114,7 @@ class MadeIds(Tokenizer):
         ends = offsets[1:][np.diff(offsets) > 0] - 1
         kept = np.ones(len(ids), np.bool_)
         kept[ends] = ids[ends] != self.eos
-        return ids[kept].astype(self.dtype), np.concatenate([[0], np.cumsum(kept)])[offsets]
+        return ended(ids[kept].astype(self.dtype), np.concatenate([[0], np.cumsum(kept)])[offsets], self.eos)
 
 
 @functools.lru_cache(maxsize=4)
