@@ -62,8 +62,7 @@ def same(expected: Any, found: Any) -> bool:
     NEAR, {"cut": "pad", **NEAR}, {"cut": "pack", **NEAR}, {"shuffle": False},
 ])  # fmt: skip
 def test_batches_are_those_from_disk(stored: tuple[Path, str], cache: Path, options: Any) -> None:
-    # 192 rows from all over the store: many times the blocks of 64 kB that a cache of 900 kB holds.
-    loaders = [gm.Loader(plan_of(path, steps=24, **options), keys=KEYS, readahead_bytes=1 << 18) for path in stored]
+    loaders = [gm.Loader(plan_of(path, **options), keys=KEYS, readahead_bytes=1 << 18) for path in stored]
     for expected, found in zip(*loaders, strict=True):
         assert same(expected, found)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -224,8 +225,7 @@ class Assembler:
 
     def say_cost(self) -> None:
         """Say, once, what the order costs where stores are not on this machine and another order would cost less."""
-        advice = self._cheaper_order()
-        if advice is None or self._kept or not self._plan.options.shuffle:
+        if self._kept or not self._plan.options.shuffle or (advice := self._cheaper_order()) is None:
             return
         segment, samples = self._plan.segments[0], self._plan.samples_of_steps(0, 1)
         touched = self.touched(self.locate(Group(range(1), segment, samples, len(samples))))
@@ -243,8 +243,10 @@ class Assembler:
         if not self._by_piece:
             cure = "PlanOptions(locality=Locality()) reads each block once an epoch"
             return None if options.locality else ("This plan shuffles over all of its stores", "sample", cure)
-        sizes = enumerate(store.dtype.itemsize for store in stores_of(self._plan))
-        if options.cut != "pack" or all(documents_are_near(self._plan, k, size) for k, size in sizes):
+        fetched, firsts = self._table.bins.fetched, self._table.firsts.tolist()
+        sizes = [store.dtype.itemsize for store in stores_of(self._plan)]
+        asked = [k for k, (first, end) in enumerate(itertools.pairwise(firsts)) if fetched[first:end].any()]
+        if options.cut != "pack" or all(documents_are_near(self._plan, k, sizes[k]) for k in asked):
             return None
         cure = "`gristmill index --range-documents 256` and PlanOptions(locality=Locality()) bring them near each other"
         return "This plan packs rows with documents from far apart", "document", cure

@@ -95,10 +95,10 @@ def read_unit(unit: Unit, format: Format, mishaps: Mishaps) -> Iterator[pa.Recor
     Columns: `id`, `source`, `path` (string), `row` (int64), `text` (large_string), then each of the format's fields
     (string; null where a document lacks it). Of equal ids inside a unit all but the first are mishaps.
     """
-    yield from rebatch(read_documents(unit, format, mishaps))
+    yield from rebatch(documents_of(unit, format, mishaps))
 
 
-def read_documents(unit: Unit, format: Format, mishaps: Mishaps) -> Iterator[pa.RecordBatch]:
+def documents_of(unit: Unit, format: Format, mishaps: Mishaps) -> Iterator[pa.RecordBatch]:
     """The same in batches as readers give them, for whoever cuts them anew."""
     seen: set[str] = set()
     for part in unit.parts:

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from gristmill.store.frames import Frames
 
 _OPEN_INDICES = 64
+# A shard from elsewhere that is asked for as a whole is held in memory up to this, else in a file without a name.
+_HELD_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -205,7 +207,7 @@ class Store:
             return self._summed[1]
 
     def shard_tokens(self, shard: int, start: int = 0, stop: int | None = None) -> npt.NDArray[np.generic]:
-        """Tokens [start, stop) of one shard: memory-mapped, a whole one from elsewhere too; else a copy."""
+        """Tokens [start, stop) of one shard: memory-mapped, a large one from elsewhere as a whole too; else a copy."""
         wanted = range(int(self.files.tokens[shard]))[start:stop]
         if not wanted:
             return np.empty(0, self.dtype)
@@ -215,7 +217,7 @@ class Store:
             return out
         path, header, itemsize = self.files.path(shard), int(self.files.header[shard]), self.dtype.itemsize
         first, end, place = header + wanted.start * itemsize, header + wanted.stop * itemsize, place_at(path)
-        mapped = place.maps or len(wanted) == self.files.tokens[shard]
+        mapped = place.maps or (len(wanted) == self.files.tokens[shard] and end > _HELD_BYTES)
         with _readable(path):
             data = place.brought()[first:end] if mapped else np.frombuffer(place.read(first, end - first), np.uint8)
             if len(data) < len(wanted) * itemsize:

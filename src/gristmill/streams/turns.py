@@ -19,7 +19,7 @@ from gristmill.sources.base import Format, Mishaps
 from gristmill.sources.batches import joined
 from gristmill.sources.kinds import resumes_anywhere
 from gristmill.sources.tar import BLOCK
-from gristmill.sources.units import Unit, read_documents, read_from
+from gristmill.sources.units import Unit, documents_of, read_from
 
 # A lane, and which of its turns.
 Place = tuple[int, int]
@@ -66,7 +66,7 @@ class Turn:
             return (
                 (int(names[0]), documents) for documents, names in _grouped(self._sought(name, mishaps), self._size)
             )
-        batches = (batch for unit in self._units for batch in read_documents(unit, self._formats[unit.source], mishaps))
+        batches = (batch for unit in self._units for batch in documents_of(unit, self._formats[unit.source], mishaps))
         return numbered(batches, self._size)
 
     def _sought(self, name: int, mishaps: Mishaps) -> Iterator[_Named]:

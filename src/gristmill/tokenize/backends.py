@@ -36,7 +36,7 @@ from gristmill.tokenize.definition import (
 Ids = npt.NDArray[Any]
 
 SLOWER = {"tiktoken": "about 15 times slower", "tokenizers": "about 100 times slower"}
-# What stands between documents that gigatoken is given in one text: a character that Unicode will never assign.
+# What stands after each document that gigatoken is given in one text: a character that Unicode will never assign.
 _MARK = "\U0008fffe"
 # Normalizers that do the same to a text before and after such a character as to each of the two by itself.
 _APART = {"NFC", "NFD", "NFKC", "NFKD"}
@@ -136,7 +136,7 @@ def _loaded(content: Json) -> Any:
     from gigatoken.gigatoken_rs import load_hf_json
 
     try:
-        return load_hf_json(msgspec.json.encode(content).decode())  # a tenth of what Python's json takes
+        return load_hf_json(msgspec.json.encode(content).decode())  # 9 ms for gpt2, Python's json 43
     except BaseException as error:  # a panic is no Exception
         if isinstance(error, KeyboardInterrupt | SystemExit):
             raise
