@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
+
 from gristmill.core.errors import GristmillError
 from gristmill.store.reader import Store
 
@@ -15,6 +18,13 @@ def can_decode(store: Store) -> bool:
     except GristmillError:
         return False
     return True
+
+
+def decoded(store: Store, documents: Sequence[npt.NDArray[np.generic]]) -> list[str]:
+    """The texts of many documents by their tokens, on all cores."""
+    ids = [tokens[tokens != store.eos].tolist() for tokens in documents]
+    texts: list[str] = store.tokenizer.decode_batch(ids, skip_special_tokens=False)
+    return texts
 
 
 def text_of(stores: Sequence[Store], doc_id: str, most_tokens: int) -> str | None:
