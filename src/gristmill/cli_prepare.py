@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gristmill.cli_options import answer, option_name, progress_bar
 from gristmill.core.errors import ConfigError, did_you_mean
+from gristmill.core.extras import do_without
 from gristmill.core.options import from_mapping
 from gristmill.figures.store import store_figures
 from gristmill.indexing import index
@@ -36,6 +37,8 @@ def run_prepare(chosen: argparse.Namespace) -> None:
     if chosen.dry_run or chosen.sample is not None:
         _look_ahead(recipe, chosen)
         return
+    if all(rule.name != "function" for rule in recipe.filters):
+        do_without("pandas")
     root = address_of(recipe.out)
     with progress_bar(chosen) as bar:
         prepare(recipe, overwrite=chosen.overwrite, progress=bar, options=_run_options(chosen))

@@ -114,9 +114,10 @@ def _sample(stores: Sequence[Store]) -> Documents | None:
         count = min(store.num_documents, -(-_SAMPLE * store.num_documents // max(total, 1)))
         numbers = np.linspace(0, store.num_documents - 1, count).astype(np.int64)
         begins, ends = store.document_spans(numbers)
-        documents = [store.document(number) for number in numbers[ends - begins <= _MOST_TOKENS].tolist()]
-        texts = decoded(store, [document.tokens for document in documents])
-        rows += [{"id": document.id, "source": document.source, "text": text}
-                 for document, text in zip(documents, texts, strict=True)]  # fmt: skip
+        short = ends - begins <= _MOST_TOKENS
+        texts = decoded(store, begins[short], ends[short])
+        records = map(store.record, numbers[short].tolist())
+        rows += [{"id": record["id"], "source": record["source"], "text": text}
+                 for record, text in zip(records, texts, strict=True)]  # fmt: skip
     schema = pa.schema([("id", pa.string()), ("source", pa.string()), ("text", pa.large_string())])
     return Documents(pa.RecordBatch.from_pylist(rows, schema)) if rows else None

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import GristmillError
 from gristmill.store.reader import Store
+
+# Tokens between two documents that are read with them, and tokens that are read at once, about.
+_NEAR, _MOST_READ = 1 << 14, 1 << 20
 
 
 def can_decode(store: Store) -> bool:
@@ -20,9 +24,16 @@ def can_decode(store: Store) -> bool:
     return True
 
 
-def decoded(store: Store, documents: Sequence[npt.NDArray[np.generic]]) -> list[str]:
-    """The texts of many documents by their tokens, on all cores."""
-    ids = [tokens[tokens != store.eos].tolist() for tokens in documents]
+def decoded(store: Store, begins: Ints, ends: Ints) -> list[str]:
+    """The texts of documents that lie at these tokens, in their order; neighbours are read together."""
+    ids: list[list[int]] = []
+    far = np.flatnonzero((begins[1:] - ends[:-1] > _NEAR) | (np.diff(begins // _MOST_READ) > 0)) + 1
+    for first, last in pairwise([0, *far.tolist(), len(begins)] if len(begins) else []):
+        start = int(begins[first])
+        tokens = store.tokens(start, int(ends[last - 1]))
+        for begin, end in zip(begins[first:last] - start, ends[first:last] - start, strict=True):
+            own = tokens[begin:end]
+            ids.append(own[own != store.eos].tolist())
     texts: list[str] = store.tokenizer.decode_batch(ids, skip_special_tokens=False)
     return texts
 

@@ -77,7 +77,7 @@ def _loaded(content: memoryview) -> Model:
     """What `_dumped` gave: of our own making, and whole."""
     size = int.from_bytes(content[:_LINE], "little")
     pickled, sizes = pickle.loads(content[_LINE : _LINE + size])
-    ends = accumulate((length + -length % _LINE for length in (_LINE, size, *sizes)))
+    ends = accumulate(length + -length % _LINE for length in (_LINE, size, *sizes))
     arrays = [content[start : start + length] for start, length in zip(islice(ends, 1, None), sizes, strict=False)]
     model: Model = pickle.loads(pickled, buffers=arrays)
     return model
