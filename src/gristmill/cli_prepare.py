@@ -37,11 +37,12 @@ def run_prepare(chosen: argparse.Namespace) -> None:
     if chosen.dry_run or chosen.sample is not None:
         _look_ahead(recipe, chosen)
         return
-    if all(rule.name != "function" for rule in recipe.filters):
-        do_without("pandas")
+    options = _run_options(chosen)
+    if options.engine == "local" and all(rule.name != "function" for rule in recipe.filters):
+        do_without("pandas")  # which Spark needs, and a user's function may
     root = address_of(recipe.out)
     with progress_bar(chosen) as bar:
-        prepare(recipe, overwrite=chosen.overwrite, progress=bar, options=_run_options(chosen))
+        prepare(recipe, overwrite=chosen.overwrite, progress=bar, options=options)
         for seq_len in chosen.pack:
             index(open_split(root, "train"), seq_len, progress=bar)
     took, measured = bar.took(), bar.figures  # of the store, without its report

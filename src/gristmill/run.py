@@ -209,7 +209,7 @@ def _carried_out(pipeline: Pipeline, units: Sequence[Unit], tokenizer: Tokenizer
     """All passes over the documents, in order; the shards that they become."""
     pipeline.curate(units)
     pipeline.check_ids()
-    pipeline.dedup()
+    pipeline.dedup(tokenizer)
     pipeline.tokenize(tokenizer)
     return pipeline.write(making, tokenizer)
 

@@ -30,22 +30,22 @@ class Processes:
         self._pool: ProcessPoolExecutor | None = None
 
     def start(self, function: Callable[[], None]) -> None:
-        """Start all of them, each after `function` was called: here, before they are forked, or in each of them."""
+        """Have `function` called by each of them, or here, before they are forked and inherit what it has loaded."""
         if self._pool is None and may_fork():
             function()
-            self._fork()
-        if self._pool is None:
-            for _ in range(self._workers):
-                self.submit(function)
+            if may_fork():  # still: what it has loaded brought no threads
+                self._fork()
+                return
+        for _ in range(self._workers):
+            self.submit(function)
 
     def _fork(self) -> None:
-        """Have copies of this process, with all that it has loaded, unless that has brought threads of others."""
-        if may_fork():
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, _TOLD)
-            try:
-                self._open("fork").submit(os.getpid)  # which starts all of them
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        """Have copies of this process, with all that it has loaded."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _TOLD)
+        try:
+            self._open("fork").submit(os.getpid)  # which starts all of them
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _open(self, way: str) -> ProcessPoolExecutor:
         context = multiprocessing.get_context(way)
