@@ -16,7 +16,7 @@ from gristmill.curate.documents import Documents
 from gristmill.curate.ledger import step_names
 from gristmill.curate.rules import make_rule
 from gristmill.figures.dropped import DroppedRow
-from gristmill.figures.texts import can_decode, decoded
+from gristmill.figures.texts import can_decode, decoded, records_of
 from gristmill.store.manifest import Manifest
 from gristmill.store.reader import Store
 
@@ -116,8 +116,7 @@ def _sample(stores: Sequence[Store]) -> Documents | None:
         begins, ends = store.document_spans(numbers)
         short = ends - begins <= _MOST_TOKENS
         texts = decoded(store, begins[short], ends[short])
-        records = map(store.record, numbers[short].tolist())
         rows += [{"id": record["id"], "source": record["source"], "text": text}
-                 for record, text in zip(records, texts, strict=True)]  # fmt: skip
+                 for record, text in zip(records_of(store, numbers[short]), texts, strict=True)]  # fmt: skip
     schema = pa.schema([("id", pa.string()), ("source", pa.string()), ("text", pa.large_string())])
     return Documents(pa.RecordBatch.from_pylist(rows, schema)) if rows else None

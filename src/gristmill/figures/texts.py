@@ -9,6 +9,7 @@ import numpy as np
 
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import GristmillError
+from gristmill.store.documents import Record
 from gristmill.store.reader import Store
 
 # Tokens between two documents that are read with them, and tokens that are read at once, about.
@@ -22,6 +23,15 @@ def can_decode(store: Store) -> bool:
     except GristmillError:
         return False
     return True
+
+
+def records_of(store: Store, documents: Ints) -> list[Record]:
+    """What the making of these documents noted of each: id, source, and more."""
+    counts = store.shard_documents()
+    ends = np.cumsum(counts)
+    shards = np.searchsorted(ends, documents, side="right")
+    rows = documents - (ends - counts)[shards]
+    return [store.names.record(shard, row) for shard, row in zip(shards.tolist(), rows.tolist(), strict=True)]
 
 
 def decoded(store: Store, begins: Ints, ends: Ints) -> list[str]:

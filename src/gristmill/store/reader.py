@@ -302,10 +302,9 @@ class Store:
 
     def document_id(self, document: int) -> str:
         """The id of a document by its number."""
-        return str(self.record(document)["id"])
+        return str(self._record(document)["id"])
 
-    def record(self, document: int) -> Record:
-        """What its making noted of a document: id, source, and more."""
+    def _record(self, document: int) -> Record:
         return self.names.record(*self._place(document))
 
     def document_tables(self, shard: int, columns: Sequence[str]) -> Iterator[pa.Table]:
@@ -360,7 +359,7 @@ class Store:
         """One document by its number, with its id, source, tokens and text."""
         document = as_whole("document", document, None)
         start, end = self.document_span(document)
-        record = self.record(document)
+        record = self._record(document)
         return Document(str(record["id"]), str(record["source"]), self.tokens(start, end), record, self.decode)
 
     def decode(self, tokens: npt.ArrayLike) -> str:
