@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import gc
 import importlib
 import re
 import sys
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypedDict, Unpack
 
 from gristmill.core.errors import did_you_mean
 from gristmill.core.values import Count, fits, spelt
+from gristmill.core.watched import imported
 
 if TYPE_CHECKING:
     from gristmill.core.bar import Bar
@@ -85,7 +87,11 @@ def command(commands: Commands, name: str, place: str, text: str, *examples: str
 def _run(place: str, chosen: argparse.Namespace) -> int | None:
     """Call the function at `module:name`, imported only now: `--help` waits for no library."""
     module, _, name = place.partition(":")
-    code: int | None = getattr(importlib.import_module(f"gristmill.{module}"), name)(chosen)
+    gc.disable()  # imports make no garbage
+    run = getattr(importlib.import_module(f"gristmill.{module}"), name)
+    gc.enable()
+    imported()
+    code: int | None = run(chosen)
     return code
 
 

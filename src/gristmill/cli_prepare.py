@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gristmill.cli_options import answer, option_name, progress_bar
 from gristmill.core.errors import ConfigError, did_you_mean
+from gristmill.core.extras import do_without
 from gristmill.core.options import from_mapping
 from gristmill.figures.store import store_figures
 from gristmill.indexing import index
@@ -36,9 +37,12 @@ def run_prepare(chosen: argparse.Namespace) -> None:
     if chosen.dry_run or chosen.sample is not None:
         _look_ahead(recipe, chosen)
         return
+    options = _run_options(chosen)
+    if options.engine == "local" and all(rule.name != "function" for rule in recipe.filters):
+        do_without("pandas")  # which Spark needs, and a user's function may
     root = address_of(recipe.out)
     with progress_bar(chosen) as bar:
-        prepare(recipe, overwrite=chosen.overwrite, progress=bar, options=_run_options(chosen))
+        prepare(recipe, overwrite=chosen.overwrite, progress=bar, options=options)
         for seq_len in chosen.pack:
             index(open_split(root, "train"), seq_len, progress=bar)
     took, measured = bar.took(), bar.figures  # of the store, without its report

@@ -22,6 +22,7 @@ from gristmill.core.progress import Progress, Shown, shown
 from gristmill.core.seal import sealed
 from gristmill.core.sizes import parse_size
 from gristmill.core.version import version
+from gristmill.core.watched import may_fork
 from gristmill.curate.chain import Curation
 from gristmill.engine import ENGINES, make_engine
 from gristmill.engine.base import Engine, Means, is_elsewhere
@@ -45,8 +46,8 @@ from gristmill.store.opening import TOKENIZER
 from gristmill.store.seekable import library_versions
 from gristmill.tokenize.tokenizer import Tokenizer, load_tokenizer
 
-# Below this much input a pool of processes takes longer to start than it saves.
-_SMALL_INPUT = 32 << 20
+# Below this much input a pool of processes takes longer to start than it saves, and one of copies of this process.
+_SMALL_INPUT, _SMALL_TO_FORK = 32 << 20, 8 << 20
 _LEAST_MEMORY = "256MB"
 Splits = dict[str, list[ShardEntry]]
 
@@ -208,7 +209,7 @@ def _carried_out(pipeline: Pipeline, units: Sequence[Unit], tokenizer: Tokenizer
     """All passes over the documents, in order; the shards that they become."""
     pipeline.curate(units)
     pipeline.check_ids()
-    pipeline.dedup()
+    pipeline.dedup(tokenizer)
     pipeline.tokenize(tokenizer)
     return pipeline.write(making, tokenizer)
 
@@ -226,7 +227,8 @@ def _opened(
 
 def _worker_count(options: RunOptions, units: Sequence[Unit]) -> int:
     """Processes where they pay: a small input is done before they have started."""
-    if options.workers is None and sum(unit.size for unit in units) < _SMALL_INPUT:
+    small = _SMALL_TO_FORK if may_fork() else _SMALL_INPUT
+    if options.workers is None and sum(unit.size for unit in units) < small:
         return 1
     return max(min(options.workers or os.cpu_count() or 1, len(units)), 1)
 

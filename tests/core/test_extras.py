@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from typing import Any
 
@@ -67,3 +68,24 @@ def test_an_error_inside_of_a_library_is_left_as_it_is() -> None:
     with pytest.raises(ImportError, match="cannot import name 'nothing'") as raised, extra("torch", "a test"):
         from json import nothing  # type: ignore[attr-defined]  # noqa: F401
     assert not isinstance(raised.value, gm.ConfigError)
+
+
+DONE_WITHOUT = """
+import sys
+import numpy as np
+from gristmill.core.extras import do_without
+from gristmill.core.watched import watched
+def run():
+    do_without("pandas")
+    import pyarrow as pa
+    print(pa.array(np.arange(2)).to_pylist(), "pandas" in sys.modules)
+    return 0
+sys.exit(watched(run) if sys.argv[1:] else run())
+"""
+
+
+@pytest.mark.parametrize(("given", "imports"), [(["command"], False), ([], True)])
+def test_a_command_does_without_pandas_and_nobody_elses_process_does(given: list[str], imports: bool) -> None:
+    pytest.importorskip("pandas")
+    done = subprocess.run([sys.executable, "-c", DONE_WITHOUT, *given], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == (f"[0, 1] {imports}\n", "")

@@ -55,3 +55,21 @@ def test_a_command_ends_with_its_watcher() -> None:
     while Path(f"/proc/{child}").exists() and os.getpgid(child):
         assert time.monotonic() < until
         time.sleep(0.05)
+
+
+FORKS = "from gristmill.core.watched import imported, is_command, may_fork"
+
+
+def test_a_commands_process_may_be_forked_until_a_library_works_in_threads_of_its_own() -> None:
+    asks = "print(is_command(), may_fork())"
+    works = "import duckdb; held = duckdb.connect(config={'threads': 2}); held.sql('SELECT 1')"
+    process = start(f"{FORKS}; import pyarrow; imported(); {asks}; {works}; {asks}; return 0")
+    assert process.communicate() == ("True True\nTrue False\n", "")
+
+
+def test_threads_of_python_are_in_nobodys_way_and_nobody_elses_process_is_forked() -> None:
+    waits = "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()"
+    process = start(f"{FORKS}; import threading; imported(); {waits}; print(may_fork()); return 0")
+    assert process.communicate() == ("True\n", "")
+    code = f"{FORKS}; imported(); print(is_command(), may_fork())"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False False\n"

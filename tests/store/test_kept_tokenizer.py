@@ -40,3 +40,8 @@ def test_a_tokenizer_that_was_changed_is_refused(tmp_path: Path, made_with: Call
     path.write_text(path.read_text() + " ")
     with pytest.raises(gm.StoreError, match=r"tokenizer\.json is damaged"):
         made.encode("text")
+
+
+def test_the_splits_of_a_store_parse_their_tokenizer_once(tmp_path: Path, made_with: Callable[[str], gm.Store]) -> None:
+    made_with("byte")
+    assert gm.open(tmp_path / "s/train").tokenizer is gm.open(tmp_path / "s/train").tokenizer

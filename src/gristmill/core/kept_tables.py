@@ -29,8 +29,8 @@ def kept_table(make: Callable[Options, Table]) -> Callable[Options, Table]:
         found = read_kept(source, name)
         if found is None:
             made = make(*arguments, **named)
-            found = made.dtype.str.encode() + made.tobytes()
-            keep(source, name, found)
-        return np.frombuffer(found[_DTYPE:], found[:_DTYPE].decode())
+            found = memoryview(made.dtype.str.encode() + made.tobytes())
+            keep(source, name, bytes(found))
+        return np.frombuffer(found[_DTYPE:].toreadonly(), bytes(found[:_DTYPE]).decode())
 
     return cast(Callable[Options, Table], functools.wraps(make)(functools.cache(table)))

@@ -74,7 +74,7 @@ def spacy_rules() -> SpacyRules:
         name = kept_rules_name()
     source = Path(__file__)
     if (kept := read_kept(source, name)) is not None:
-        return SpacyRules(**json.loads(kept))
+        return SpacyRules(**json.loads(bytes(kept)))
     made = read_rules(load_english())
     keep(source, name, json.dumps(vars(made)).encode())
     return made

@@ -31,9 +31,8 @@ class LocalEngine(Duck):
         self._processes = Processes(workers)
 
     def start(self, function: Callable[[], None]) -> None:
-        """Start the processes, each of which calls `function` while the caller goes on."""
-        for _ in range(self._workers):
-            self._processes.submit(function)
+        """Start the processes, each of which calls `function` while the caller goes on, or inherits what it loads."""
+        self._processes.start(function)
 
     def map(self, function: Callable[[P], R], parts: Sequence[P]) -> Iterator[R]:
         """`function` of each part in the processes, at most two parts a worker ahead of what was taken."""

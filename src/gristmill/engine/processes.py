@@ -1,4 +1,4 @@
-"""Processes of ours beside this one: spawned, deaf to Ctrl-C, and gone when this one is."""
+"""Processes of ours beside this one: spawned, or forked by a command; deaf to Ctrl-C, and gone when this one is."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from typing import ParamSpec, TypeVar
 
-from gristmill.core.watched import end_with
+from gristmill.core.watched import end_with, may_fork
 
 A = ParamSpec("A")
 R = TypeVar("R")
 # What Linux gives to anybody.
 _PIPE_BYTES = 1 << 20
+# What a worker that is forked hears of once it is one, or never.
+_TOLD = (signal.SIGINT, signal.SIGTERM)
 
 
 class Processes:
@@ -27,15 +29,36 @@ class Processes:
         self._workers = workers
         self._pool: ProcessPoolExecutor | None = None
 
+    def start(self, function: Callable[[], None]) -> None:
+        """Have `function` called by each of them, or here, before they are forked and inherit what it has loaded."""
+        if self._pool is None and may_fork():
+            function()
+            if may_fork():  # still: what it has loaded brought no threads
+                self._fork()
+                return
+        for _ in range(self._workers):
+            self.submit(function)
+
+    def _fork(self) -> None:
+        """Have copies of this process, with all that it has loaded."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _TOLD)
+        try:
+            self._open("fork").submit(os.getpid)  # which starts all of them
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def _open(self, way: str) -> ProcessPoolExecutor:
+        context = multiprocessing.get_context(way)
+        self._pool = ProcessPoolExecutor(self._workers, context, initializer=_begin, initargs=(os.getpid(),))
+        _widen(self._pool)
+        return self._pool
+
     def submit(self, function: Callable[A, R], *arguments: A.args, **named: A.kwargs) -> Future[R]:
         """Hand work to a process, which may be started for it."""
-        if self._pool is None:
-            # spawn: a fork would inherit the locks of our caller's threads, and of Arrow's.
-            context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self._workers, context, initializer=end_with, initargs=(os.getpid(),))
-            _widen(self._pool)
+        # spawn: a fork here would inherit the locks of our caller's threads, and of Arrow's.
+        pool = self._pool or self._open("spawn")
         with deaf_children():
-            return self._pool.submit(function, *arguments, **named)
+            return pool.submit(function, *arguments, **named)
 
     def close(self) -> None:
         """End the processes, at once."""
@@ -45,6 +68,14 @@ class Processes:
             for process in processes:
                 process.terminate()
             self._pool = None
+
+
+def _begin(parent: int) -> None:
+    """Be a worker: what a fork has inherited of its command's answers to signals ends here."""
+    end_with(parent)
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 
 
 def _widen(pool: ProcessPoolExecutor) -> None:

@@ -16,7 +16,7 @@ from gristmill.curate.documents import Documents
 from gristmill.curate.ledger import step_names
 from gristmill.curate.rules import make_rule
 from gristmill.figures.dropped import DroppedRow
-from gristmill.figures.texts import can_decode
+from gristmill.figures.texts import can_decode, decoded, records_of
 from gristmill.store.manifest import Manifest
 from gristmill.store.reader import Store
 
@@ -112,10 +112,11 @@ def _sample(stores: Sequence[Store]) -> Documents | None:
     total, rows = sum(store.num_documents for store in stores), []
     for store in filter(can_decode, stores):
         count = min(store.num_documents, -(-_SAMPLE * store.num_documents // max(total, 1)))
-        for number in np.linspace(0, store.num_documents - 1, count).astype(np.int64).tolist():
-            begin, end = store.document_span(number)
-            if end - begin <= _MOST_TOKENS:
-                document = store.document(number)
-                rows.append({"id": document.id, "source": document.source, "text": document.text})
+        numbers = np.linspace(0, store.num_documents - 1, count).astype(np.int64)
+        begins, ends = store.document_spans(numbers)
+        short = ends - begins <= _MOST_TOKENS
+        texts = decoded(store, begins[short], ends[short])
+        rows += [{"id": record["id"], "source": record["source"], "text": text}
+                 for record, text in zip(records_of(store, numbers[short]), texts, strict=True)]  # fmt: skip
     schema = pa.schema([("id", pa.string()), ("source", pa.string()), ("text", pa.large_string())])
     return Documents(pa.RecordBatch.from_pylist(rows, schema)) if rows else None

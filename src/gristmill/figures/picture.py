@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from gristmill.figures.carried import FieldFigures, dropped_languages, field_figures
@@ -62,8 +63,20 @@ def store_picture(root: Address) -> StorePicture:
     """Look at the whole store at `root`."""
     store = store_figures(root)
     stores = opened(root, store)
-    clusters = cluster_figures(root, stores)
     gone = dropped(root, {}, _EXAMPLES) if place_at(root / DROPPED).exists() else None
+    with ThreadPoolExecutor(1) as beside:  # decoding and judging, without Python's lock, take half of the time
+        near = beside.submit(near_limits, store.manifest, stores, {group.rule for group in gone.groups} if gone else ())
+        return _picture(root, store, stores, gone, near)
+
+
+def _picture(
+    root: Address,
+    store: StoreFigures,
+    stores: Sequence[Store],
+    gone: Dropped | None,
+    near: Future[dict[str, list[DroppedRow]]],
+) -> StorePicture:
+    clusters = cluster_figures(root, stores)
     return StorePicture(
         store=store,
         mix=mix_parts(store.manifest.funnel, _mix(store)),
@@ -74,9 +87,9 @@ def store_picture(root: Address) -> StorePicture:
         dropped_languages=dropped_languages(root),
         clusters=clusters,
         dropped=gone,
-        near_limits=near_limits(store.manifest, stores, {group.rule for group in gone.groups} if gone else ()),
         provenance=provenance(root),
         warnings=store_warnings(store.manifest, store.steps, clusters),
+        near_limits=near.result(),
     )
 
 

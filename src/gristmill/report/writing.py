@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from gristmill.core.errors import ConfigError
 from gristmill.core.values import parse_json
-from gristmill.loader.plan_file import load_plan
 from gristmill.places.address import Address
 from gristmill.places.door import place_at
 from gristmill.report.markup import Html
@@ -66,6 +65,8 @@ def _store_report(path: Address, other: Address | None) -> Made:
 
 
 def _plan_report(path: Address, other: Address | None) -> Made:
+    from gristmill.loader.plan_file import load_plan  # 0.1 s, which the report of a store does without
+
     plan = load_plan(path)
     if other is not None:
         from gristmill.figures.plan_changes import plan_changes

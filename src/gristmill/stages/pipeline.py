@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from gristmill.core.progress import Progress, count
 from gristmill.curate.dedup.exact import REPEATED_IDS, Exact, equal_documents
 from gristmill.curate.dedup.lines import Lines
 from gristmill.curate.dedup.near import Near
-from gristmill.engine.base import Engine
+from gristmill.engine.base import Engine, is_elsewhere
 from gristmill.places.address import Address
 from gristmill.places.door import address_of, place_at
 from gristmill.places.local import WORK
@@ -31,7 +32,7 @@ from gristmill.stages.near import NearSearch, SignJob
 from gristmill.stages.relation import UNITS_A_SOURCE, Drops, Relation, batches_of, dropped_table
 from gristmill.stages.shards import PlanJob, ShardJob, advice
 from gristmill.stages.split import Held, SplitJob, ValSplit, stands
-from gristmill.stages.tokens import Encoding, TokensJob, encoded_schema, pickled
+from gristmill.stages.tokens import Encoding, TokensJob, encoded_schema, load_ahead, pickled
 from gristmill.stages.work import Done, Job, Query, Workshop, relation_of
 from gristmill.store.folder import Making
 from gristmill.store.manifest import SPLITS, FunnelRow, ShardEntry
@@ -129,8 +130,8 @@ class Pipeline:
             _refuse_repeated_id(repeated)
         self._drop(Drops("id", "duplicate_id", repeated))
 
-    def dedup(self) -> None:
-        """Run the recipe's dedup rules in its order."""
+    def dedup(self, tokenizer: Tokenizer) -> None:
+        """Run the recipe's dedup rules in its order; workers load the tokenizer where only queries are left to do."""
         for rule in self.recipe.dedup:
             match rule:
                 case Exact():
@@ -140,18 +141,20 @@ class Pipeline:
                 case Lines():
                     self._lines(rule)
                 case Near():
-                    self._near(rule)
+                    self._near(rule, tokenizer)
 
     def _drop(self, drops: Drops) -> None:
         self.drops.append(drops)
         count(self.progress, -drops.table.rows)
 
-    def _near(self, rule: Near) -> None:
+    def _near(self, rule: Near, tokenizer: Tokenizer) -> None:
         priorities = {source.name: source.priority for source in self.recipe.sources}
         gone = tuple(self._gone())
         jobs = [SignJob(dropped=gone, near=rule, priorities=priorities, **unit.place(self.folder / "sign"))
                 for unit in self.units]  # fmt: skip
         signed = self.work.complete(jobs, "signing for near duplicates")
+        if not is_elsewhere(self.engine):  # 2 MB for each worker of a cluster, few of which may need it
+            self.engine.start(partial(load_ahead, pickled(tokenizer)))
         search = NearSearch(self.work, rule, jobs, signed, gone)
         self._drop(Drops(Near.name, "near_duplicate", search.evidence()))
         for alarm in search.alarms():

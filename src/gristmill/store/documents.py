@@ -69,7 +69,9 @@ class NamedDocuments:
         starts = self.layout(shard)
         group = int(np.searchsorted(starts, row, side="right")) - 1
         table = self.row_group(shard, group)
-        return {name: table.column(name)[row - int(starts[group])].as_py() for name in table.column_names}
+        (found,) = table.slice(row - int(starts[group]), 1).to_pylist()
+        record: Record = found
+        return record
 
     def rows_of(self, shard: int, hashes: Hashes) -> list[tuple[int, int]]:
         """(which hash, row) for each of the hashed ids, in rising order, that the shard may hold."""

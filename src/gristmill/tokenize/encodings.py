@@ -113,7 +113,7 @@ def _gpt2_definition(name: str) -> Definition:
     vocab, merges = ((folder / file).read_bytes() for file in ("encoder.json", "vocab.bpe"))
     kept = f"gpt2-{hash64(vocab):016x}{hash64(merges):016x}"
     if (found := read_kept(Path(__file__), kept)) is not None:
-        return _definition(name, found.decode())
+        return _definition(name, bytes(found).decode())
     _, *lines = merges.decode().split("\n")
     made = _bpe_definition(name, json.loads(vocab), [line.split(" ") for line in lines if line])
     keep(Path(__file__), kept, made.json.encode())

@@ -11,6 +11,7 @@ import functools
 import pickle
 import unicodedata
 from dataclasses import dataclass
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ RENAMED = {"gug": "gn", "kik": "ki", "fuv": "ff", "uzs": "uz"}
 
 NO_LANGUAGE = "zxx"
 MAX_SAMPLE = 1 << 16
+# Arrays of the kept model begin at multiples of this.
+_LINE = 64
 
 Labels = npt.NDArray[np.int32]
 Scores = npt.NDArray[np.float64]
@@ -55,11 +58,29 @@ def load() -> Model:
     """The model, once a process."""
     source, name = Path(__file__), kept_model_name()
     if (found := read_kept(source, name)) is not None:
-        kept: Model = pickle.loads(found)  # of our own making, and whole
-        return kept
+        return _loaded(found)
     made = _unpacked()
-    keep(source, name, pickle.dumps(made, pickle.HIGHEST_PROTOCOL))
+    keep(source, name, _dumped(made))
     return made
+
+
+def _dumped(model: Model) -> bytes:
+    """A model for disk: its pickle, and behind it the bytes of its arrays, which need not be copied out again."""
+    arrays: list[pickle.PickleBuffer] = []
+    pickled = pickle.dumps(model, pickle.HIGHEST_PROTOCOL, buffer_callback=arrays.append)
+    held = [bytes(array.raw()) for array in arrays]
+    head = pickle.dumps((pickled, [len(data) for data in held]))
+    return b"".join(part + bytes(-len(part) % _LINE) for part in (len(head).to_bytes(_LINE, "little"), head, *held))
+
+
+def _loaded(content: memoryview) -> Model:
+    """What `_dumped` gave: of our own making, and whole."""
+    size = int.from_bytes(content[:_LINE], "little")
+    pickled, sizes = pickle.loads(content[_LINE : _LINE + size])
+    ends = accumulate(length + -length % _LINE for length in (_LINE, size, *sizes))
+    arrays = [content[start : start + length] for start, length in zip(islice(ends, 1, None), sizes, strict=False)]
+    model: Model = pickle.loads(pickled, buffers=arrays)
+    return model
 
 
 def _unpacked() -> Model:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy.typing as npt
 
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError
+from gristmill.core.kept_tables import kept_table
 from gristmill.curate.characters import ALPHABETIC, DIGIT, EXTEND, KIND, characters
 from gristmill.curate.documents import Documents
 from gristmill.places.door import place_at
@@ -56,12 +56,14 @@ class WordList:
         from gristmill.curate.rules import matching_kernels as kernels
 
         trie, table = _Trie(), np.where(_in_words(marks), kernels.IN_WORD, 0).astype(np.uint8)
+        first, small = np.zeros_like(table), small_letters().copy()
         for words, kind in ((alone, kernels.ALONE), (anywhere, kernels.ANYWHERE)):
             for word in sorted({word.lower() for word in words} - {""}):
                 trie.add(word, kind, kernels.CHARACTER_BITS)
-                table[:_CASED_END][small_letters() == ord(word[0])] |= kind
-                table[ord(word[0])] |= kind
-        self._tables = (table, *_hash_table(trie.links), np.array(trie.kinds, np.uint8), small_letters())
+                first[ord(word[0])] |= kind
+        table |= first
+        table[:_CASED_END] |= first[small]
+        self._tables = (table, *_hash_table(trie.links), np.array(trie.kinds, np.uint8), small)
 
     def match(self, documents: Documents) -> Matches:
         """Look for all words in all texts."""
@@ -90,7 +92,7 @@ def _hash_table(links: dict[int, int]) -> tuple[npt.NDArray[np.uint64], npt.NDAr
     return keys, nodes
 
 
-@functools.cache
+@kept_table
 def small_letters() -> npt.NDArray[np.int32]:
     """Each character's small letter; those that become several characters (İ) become the first of them."""
     return np.array([ord(chr(code).lower()[0]) for code in range(_CASED_END)], np.int32)
