@@ -44,6 +44,19 @@ def test_a_table_of_lines_has_every_break(data: bytes) -> None:
     assert table.begins.tolist() == begins
 
 
+@given(st.lists(st.sampled_from([b"\n", b"\r\n", b"\r", b" ", b"\t", b"x"]) | st.integers(0, 140).map(b"x".__mul__)))
+def test_a_table_of_lines_is_what_python_splits(pieces: list[bytes]) -> None:
+    data = b"".join(pieces)
+    table, lines = tabulate(data), data.removesuffix(b"\n").split(b"\n") if data else []
+    cut = [data[begin:end] for begin, end in zip(table.begins.tolist(), table.ends.tolist(), strict=True)]
+    assert cut == [line.removesuffix(b"\r") for line in lines]
+    assert table.filled.tolist() == [bool(line.strip()) for line in lines]
+
+
+def test_more_lines_than_were_expected_are_all_found() -> None:
+    assert tabulate(b"\n" * 1_000).begins.tolist() == list(range(1_000))
+
+
 def test_a_line_over_the_limit_is_told_and_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "MAX_DOCUMENT_BYTES", 4)
     assert list(read_blocks(io.BytesIO(b"ab\nabcdef\ncd\n"), 0, None)) == [(0, b"ab\n"), (3, None), (10, b"cd\n")]

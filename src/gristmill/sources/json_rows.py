@@ -33,6 +33,8 @@ _BLANK = np.isin(np.arange(256), [*b" \t\r"])
 _MOST_BLANKS = 16
 _NO_IDS = {dict, list}
 _STRING = pa.string()
+# What is written at once, of which less may be wanted.
+_VECTOR_BYTES = 64
 _MINUS_ZERO = re.compile(rb"-0[\s,}]")
 
 
@@ -149,7 +151,8 @@ def _spelt_at(data: Bytes, begins: Ints, ends: Ints, *, strings: bool) -> pa.Arr
     from gristmill.sources.json_kernels import unescape  # which imports Numba
 
     there = begins >= 0
-    out, bounds = np.empty(int((ends - begins)[there].sum()), np.uint8), np.empty(len(begins) + 1, np.int64)
+    size = int((ends - begins)[there].sum()) + _VECTOR_BYTES
+    out, bounds = np.empty(size, np.uint8), np.empty(len(begins) + 1, np.int64)
     if not unescape(data, begins, ends, strings, out, bounds) or (not strings and bounds[-1] > _MOST_BYTES):
         return None
     texts = pa.py_buffer(out[: bounds[-1]])

@@ -24,9 +24,9 @@ from gristmill.sources.base import Format, InputFile, Part, parts_from, skippabl
 from gristmill.sources.streams import CHUNK_BYTES, Readable, Stream, Transcoded, packing_of
 from gristmill.sources.zstd_frames import frame_edges
 
-_BREAK, _RETURN = b"\n", b"\r"
-# Whether a byte is no blank: tab to carriage return, space.
-_INKED = ~np.isin(np.arange(256), [*b"\t\n\v\f\r "])
+_BREAK = b"\n"
+# Room for as many lines as there probably are; where there are more, they are looked for again.
+_FEW_LINES, _LINE_BYTES = 64, 128
 # What is read at once beyond a part's end, to where its last line ends.
 _BEYOND = 1 << 16
 
@@ -108,16 +108,16 @@ class LineTable:
 
 def tabulate(block: bytes) -> LineTable:
     """All lines of a block, which may lack the last break."""
-    data = np.frombuffer(block, np.uint8)
-    ends = np.flatnonzero(data == _BREAK[0])
-    if not block.endswith(_BREAK):
-        ends = np.append(ends, len(data))
-    begins = np.concatenate(([0], ends[:-1] + 1))
-    filled = _INKED[data[begins]]
-    if not filled.all():  # lines that are blank, or indented
-        filled = np.logical_or.reduceat(_INKED[data], begins)
-    ends = ends - ((data[ends - 1] == _RETURN[0]) & (ends > begins))
-    return LineTable(begins, ends, filled)
+    from gristmill.sources.line_kernels import tabulate as locate  # which imports Numba
+
+    data, room = np.frombuffer(block, np.uint8), _FEW_LINES + len(block) // _LINE_BYTES
+    while True:
+        columns = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.bool_)
+        count = locate(data, *columns)
+        if count <= room:
+            begins, ends, filled = (column[:count] for column in columns)
+            return LineTable(begins, ends, filled)
+        room = count
 
 
 def text_blocks(
