@@ -65,7 +65,7 @@ def _string_end(data: Any, at: int, end: int) -> Any:
                 if ends:
                     at += trailing_zeros(ends)
                     return at + 1 if at < end and data[at] == _QUOTE else -1
-                at += WIDTH - np.int64(slashes >> np.uint64(WIDTH - 1))
+                at += WIDTH - (slashes >> np.uint64(WIDTH - 1) != 0)
                 continue
             at += trailing_zeros(slashes | quotes | lower_bits(data, at, _SPACE))
         if at >= end or data[at] < _SPACE:

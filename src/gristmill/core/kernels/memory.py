@@ -38,18 +38,17 @@ def _word_at_address(typing_context: Any, address: Any) -> Any:
     return types.int64(types.int64), generate
 
 
-def _place(context: Any, builder: Any, kind: Any, array: Any, position: Any, what: Any) -> Any:
-    """Where `what` lies that begins at `position` of a byte array."""
-    data = context.make_array(kind)(context, builder, array).data
-    return builder.bitcast(cgutils.pointer_add(builder, data, position), what.as_pointer())
+def _place(context: Any, builder: Any, kind: Any, at: Any, what: Any) -> Any:
+    """Where `what` lies that begins at a position of a byte array; `at` is both."""
+    data = context.make_array(kind)(context, builder, at[0]).data
+    return builder.bitcast(cgutils.pointer_add(builder, data, at[1]), what.as_pointer())
 
 
 def _word_at_position(typing_context: Any, data: Any, position: Any) -> Any:
     """The eight bytes at `position` of a byte array as one little-endian number."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = _place(context, builder, signature.args[0], *arguments, _WORD)
-        return builder.load(place, align=1)
+        return builder.load(_place(context, builder, signature.args[0], arguments, _WORD), align=1)
 
     return types.uint64(data, types.int64), generate
 
@@ -62,7 +61,7 @@ def _compared(relation: str) -> Any:
 
     def bits(typing_context: Any, data: Any, position: Any, byte: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            vector = builder.load(_place(context, builder, signature.args[0], *arguments[:2], _VECTOR), align=1)
+            vector = builder.load(_place(context, builder, signature.args[0], arguments[:2], _VECTOR), align=1)
             one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), arguments[2], ir.IntType(32)(0))
             first = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
             each = builder.shuffle_vector(one, ir.Constant(_VECTOR, ir.Undefined), first)
@@ -77,7 +76,7 @@ def _vector_copied(typing_context: Any, data: Any, position: Any, out: Any, to: 
     """Write the 64 bytes at `position` of a byte array at `to` of another, whatever of them is wanted there."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        given, made = (_place(context, builder, signature.args[i], *arguments[i : i + 2], _VECTOR) for i in (0, 2))
+        given, made = (_place(context, builder, signature.args[i], arguments[i : i + 2], _VECTOR) for i in (0, 2))
         builder.store(builder.load(given, align=1), made, align=1)
         return context.get_dummy_value()
 
