@@ -60,7 +60,11 @@ ESCAPES = ["\\ud83d", "\\ude00", "\\uD83D\\uDE00", "\\u00e9", "\\u0000", "\\u004
            "plain text", "\\q", "\\u12", "\\U0041", "\t"]  # fmt: skip
 
 
-@given(st.lists(st.lists(st.sampled_from(ESCAPES), max_size=12).map("".join), min_size=1, max_size=4))
+# Texts are looked at by 64 bytes: plain stretches of any length before and after bring all to the edges of these.
+STRETCHES = st.sampled_from(ESCAPES) | st.integers(0, 140).map("x".__mul__)
+
+
+@given(st.lists(st.lists(STRETCHES, max_size=12).map("".join), min_size=1, max_size=4))
 def test_escapes_are_what_python_takes_them_for_or_left_to_it(texts: list[str]) -> None:
     lines = [f'{{"id": "i", "text": "{text}"}}'.encode() for text in texts]
     read = rows(b"\n".join(lines))

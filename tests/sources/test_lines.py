@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gristmill.core.errors import SourceError
 from gristmill.sources import base, lines
 from gristmill.sources.base import Format, InputFile, Part
 from gristmill.sources.lines import cut_bytes, is_utf8, read_blocks, read_whole, tabulate, text_blocks, where
@@ -16,15 +18,19 @@ from gristmill.sources.lines import cut_bytes, is_utf8, read_blocks, read_whole,
 LINES = st.lists(st.sampled_from(["a", "", "bc ", "\t", "größer", "x" * 9]), max_size=8)
 
 
-@given(LINES, st.booleans(), st.integers(1, 9), st.integers(1, 9) | st.just(100), st.integers(1, 9) | st.just(100))
+READ = st.integers(1, 9) | st.just(100)
+
+
+@given(LINES, st.booleans(), st.integers(1, 9), READ, READ, READ)
 def test_parts_of_any_size_own_each_line_once(
-    strings: list[str], ends: bool, size: int, chunk_bytes: int, beyond: int
+    strings: list[str], ends: bool, size: int, chunk_bytes: int, beyond: int, further: int
 ) -> None:
     data = "\n".join(strings).encode() + (b"\n" if ends and strings else b"")
     starts = list(range(0, len(data), size)) or [0]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lines, "CHUNK_BYTES", chunk_bytes)
         patch.setattr(lines, "_BEYOND", beyond)
+        patch.setattr(lines, "_FURTHER", further)
         found = [
             (at, block)
             for start, stop in zip(starts, [*starts[1:], None], strict=True)
@@ -32,6 +38,30 @@ def test_parts_of_any_size_own_each_line_once(
         ]
     assert b"".join(block or b"" for _, block in found) == data
     assert all(block and data[at:].startswith(block) for at, block in found)
+
+
+class _Broken(io.BytesIO):
+    """A stream that breaks off where it ends."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if not (found := super().read(size)):
+            raise SourceError("it breaks off")
+        return found
+
+
+@given(LINES, st.integers(0, 60), READ, READ, READ)
+def test_lines_before_a_stream_breaks_off_are_read(
+    strings: list[str], stop: int, chunk_bytes: int, beyond: int, further: int
+) -> None:
+    data, found = "".join(f"{line}\n" for line in strings).encode() + b"half of a line", b""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"CHUNK_BYTES": chunk_bytes, "_BEYOND": beyond, "_FURTHER": further}.items():
+            patch.setattr(lines, name, value)
+        with contextlib.suppress(SourceError):
+            for _, block in read_blocks(_Broken(data), 0, stop):
+                found += block or b""
+    owned = data.find(b"\n", stop) + 1 or data.rfind(b"\n") + 1
+    assert found == data[:owned]
 
 
 @given(
@@ -42,6 +72,19 @@ def test_a_table_of_lines_has_every_break(data: bytes) -> None:
     table = tabulate(data + b"x\n")
     begins = [0, *(at + 1 for at, byte in enumerate(data) if byte == ord("\n"))]
     assert table.begins.tolist() == begins
+
+
+@given(st.lists(st.sampled_from([b"\n", b"\r\n", b"\r", b" ", b"\t", b"x"]) | st.integers(0, 140).map(b"x".__mul__)))
+def test_a_table_of_lines_is_what_python_splits(pieces: list[bytes]) -> None:
+    data = b"".join(pieces)
+    table, lines = tabulate(data), data.removesuffix(b"\n").split(b"\n") if data else []
+    cut = [data[begin:end] for begin, end in zip(table.begins.tolist(), table.ends.tolist(), strict=True)]
+    assert cut == [line.removesuffix(b"\r") for line in lines]
+    assert table.filled.tolist() == [bool(line.strip()) for line in lines]
+
+
+def test_more_lines_than_were_expected_are_all_found() -> None:
+    assert tabulate(b"\n" * 1_000).begins.tolist() == list(range(1_000))
 
 
 def test_a_line_over_the_limit_is_told_and_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:

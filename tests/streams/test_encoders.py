@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
 
 from gristmill.streams import blocks
-from gristmill.streams.blocks import Encoders
+from gristmill.streams.blocks import Encoders, encoders
 from gristmill.tokenize.tokenizer import load_tokenizer
 
 
@@ -29,3 +30,25 @@ def test_a_thread_whose_turn_does_not_come_builds_its_own(monkeypatch: pytest.Mo
     encoders._idle.get()  # by a thread that a fork has left behind
     assert encoders.encode(pa.array(["one"], pa.large_string()))[0].tolist() == [*b"one", encoders.eos]
     assert encoders.made == 2
+
+
+def test_threads_wait_as_long_as_a_further_tokenizer_takes_before_one_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "_CORES", 2)
+    encoders, texts = Encoders(load_tokenizer("byte")), pa.array(["one"], pa.large_string())
+    only = encoders._idle.get()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(encoders.encode, texts)
+        time.sleep(0.05)
+        encoders._idle.put(only)
+        waiting.result()
+    assert encoders.made == 1 and encoders._waited > 0.02
+    encoders._idle.get()
+    monkeypatch.setattr(blocks, "_BUILDING_SECONDS", encoders._waited)  # it has been waited for long enough
+    encoders.encode(texts)
+    assert encoders.made == 2 and encoders._waited == 0
+
+
+def test_streams_that_load_one_tokenizer_twice_share_its_encoder() -> None:
+    first, second = load_tokenizer("byte"), load_tokenizer("byte")
+    assert first is not second and encoders(first) is encoders(second)
+    assert encoders(first) is not encoders(load_tokenizer("gpt2"))

@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gristmill.order.permute import permute
 from gristmill.streams.rows import Rows, packed, padded
 
 LENGTHS = st.lists(st.integers(1, 50), max_size=30)
@@ -28,6 +29,20 @@ def test_packing_serves_every_token_once(lengths: list[int], seq_len: int, key: 
     ends = set(offsets(lengths).tolist())
     after = (rows.positions + rows.lengths).tolist()
     assert rows.follows.tolist() == [end not in ends for end in after]
+
+
+@given(lengths=LENGTHS, seq_len=st.integers(1, 20), key=st.integers(0, 2**64 - 1))
+def test_rows_stand_in_the_order_of_windows_and_bins_that_the_key_permutes(
+    lengths: list[int], seq_len: int, key: int
+) -> None:
+    plain, rows = packed(offsets(lengths), seq_len, None), packed(offsets(lengths), seq_len, key)
+    windows = [begin for start, length in zip(offsets(lengths).tolist(), lengths, strict=False)
+               for begin in range(start, start + length - seq_len + 1, seq_len)]  # fmt: skip
+    assert plain.positions[: len(windows)].tolist() == windows
+    places = permute(np.arange(len(plain)), len(plain), key) if len(plain) > 1 else np.arange(len(plain))
+    for row, place in enumerate(places.tolist()):
+        for one, other in zip(rows.part(row, row + 1)[1:], plain.part(place, place + 1)[1:], strict=True):
+            assert one.tolist() == other.tolist()
 
 
 @given(lengths=LENGTHS, key=st.integers(0, 2**64 - 1))

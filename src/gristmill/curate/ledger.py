@@ -73,6 +73,12 @@ class Ledger:
         self.count(step, left)
         return left
 
+    def pass_all(self, step: str, documents: Documents) -> Documents:
+        """What a step leaves that judged all and dropped none."""
+        self.reasons.setdefault(step, Counter())
+        self.count(step, documents)
+        return documents
+
     def take_dropped(self) -> list[pa.Table]:
         """The rows noted since the last call."""
         taken, self._dropped = self._dropped, []

@@ -11,33 +11,21 @@ import numpy as np
 from numba import types
 
 from gristmill.core.compiled import compiled, entry
-from gristmill.core.kernels.memory import copy, trailing_zeros, uint64_at
+from gristmill.core.kernels.memory import WIDTH, copy, copy_vector, equal_bits, lower_bits, trailing_zeros
 from gristmill.core.kernels.types import BYTES, INTS
 
-_QUOTE, _BACKSLASH, _U, _COMMA, _COLON, _MINUS, _POINT = (ord(mark) for mark in '"\\u,:-.')
+_QUOTE, _BACKSLASH, _N, _U, _COMMA, _COLON, _MINUS, _POINT, _SPACE = (ord(mark) for mark in '"\\nu,:-. ')
 _OPEN_OBJECT, _CLOSE_OBJECT, _OPEN_ARRAY, _CLOSE_ARRAY = b"{}[]"
 _LITERALS = b"true", b"false", b"null"
 # What is expected next: a value, a key, either or the end of what was just opened, or what follows a value.
 _VALUE, _KEY, _FIRST_VALUE, _FIRST_KEY, _AFTER = range(5)
 _DEEPEST = 60
-# What stands behind a backslash and is not itself meant.
-_LETTERS, _MEANT = b"bfnrt", b"\b\f\n\r\t"
-_EACH, _TOP = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
-_BACKSLASHES, _QUOTES, _SPACES = (np.uint64(mark) * _EACH for mark in (_BACKSLASH, _QUOTE, 0x20))
-
-
-@compiled
-def _next_escape(data: Any, at: int, end: int) -> Any:
-    """The next backslash from `at` on, or `end`: eight bytes at a time."""
-    while at + 8 <= end:
-        differing = uint64_at(data, at) ^ _BACKSLASHES
-        found = (differing - _EACH) & ~differing & _TOP
-        if found:
-            return at + trailing_zeros(found) // 8
-        at += 8
-    while at < end and data[at] != _BACKSLASH:
-        at += 1
-    return at
+_ONE = np.uint64(1)
+# What may be read and written where 64 bytes are wanted, the last of which may be a backslash.
+_AHEAD = 2 * WIDTH + 2
+# What a backslash and each byte stand for.
+_SPELT = np.arange(256, dtype=np.uint8)
+_SPELT[[*b"bfnrt"]] = [*b"\b\f\n\r\t"]
 
 
 @compiled
@@ -62,36 +50,33 @@ def _put(code: int, out: Any, at: int) -> Any:
 
 
 @compiled
-def _meant(letter: int) -> Any:
-    """The byte that a backslash and this one stand for."""
-    for i in range(len(_LETTERS)):
-        if letter == _LETTERS[i]:
-            return _MEANT[i]
-    return letter
-
-
-@compiled
 def _string_end(data: Any, at: int, end: int) -> Any:
-    """The place after the quote that ends a string with good escapes, -1 where there is none: 8 bytes at a time."""
-    while True:
-        while at + 8 <= end:
-            word = uint64_at(data, at)
-            quoted, escaped = word ^ _QUOTES, word ^ _BACKSLASHES
-            found = (quoted - _EACH) & ~quoted | (escaped - _EACH) & ~escaped | (word - _SPACES) & ~word
-            if found & _TOP:
-                at += trailing_zeros(found & _TOP) // 8
-                break
-            at += 8
-        while at < end and data[at] != _QUOTE and data[at] != _BACKSLASH and data[at] >= 0x20:
-            at += 1
-        if at >= end or data[at] < 0x20:
+    """The place after the quote that ends a string with good escapes, -1 where there is none.
+
+    64 bytes are looked at at once: bit i is of byte i. Line breaks and quotes that are escaped are passed over among
+    them, without a branch for each; other escapes one by one.
+    """
+    while at < end:
+        if at + WIDTH <= data.size:
+            slashes, quotes = equal_bits(data, at, _BACKSLASH), equal_bits(data, at, _QUOTE)
+            escaped = slashes << _ONE  # what stands behind the last byte is looked at in the next round
+            if not slashes & escaped and not escaped & ~(quotes | equal_bits(data, at, _N)):
+                ends = quotes & ~escaped | lower_bits(data, at, _SPACE)
+                if ends:
+                    at += trailing_zeros(ends)
+                    return at + 1 if at < end and data[at] == _QUOTE else -1
+                at += WIDTH - (slashes >> np.uint64(WIDTH - 1) != 0)
+                continue
+            at += trailing_zeros(slashes | quotes | lower_bits(data, at, _SPACE))
+        if at >= end or data[at] < _SPACE:
             return -1
         if data[at] == _QUOTE:
             return at + 1
-        size = _escape_size(data, at, end)
+        size = _escape_size(data, at, end) if data[at] == _BACKSLASH else 1
         if not size:
             return -1
         at += size
+    return -1
 
 
 @compiled
@@ -101,7 +86,7 @@ def _escape_size(data: Any, at: int, end: int) -> Any:
         return 0
     letter = data[at + 1]
     if letter != _U:
-        return 2 if _meant(letter) != letter or letter in (_QUOTE, _BACKSLASH, 0x2F) else 0
+        return 2 if _SPELT[letter] != letter or letter in (_QUOTE, _BACKSLASH, 0x2F) else 0
     if at + 6 > end:
         return 0
     for i in range(at + 2, at + 6):
@@ -180,10 +165,10 @@ def _find(data: Any, at: int, end: int, names: Any, edges: Any, found: Any, row:
         at = _past_blanks(data, at, end)
         if at >= end:
             return False
-        byte, inside = data[at], objects & np.uint64(1) != 0
+        byte, inside = data[at], objects & _ONE != 0
         closing = byte == (_CLOSE_OBJECT if inside else _CLOSE_ARRAY)
         if closing and depth and state != _VALUE and state != _KEY:
-            at, depth, objects, state = at + 1, depth - 1, objects >> np.uint64(1), _AFTER
+            at, depth, objects, state = at + 1, depth - 1, objects >> _ONE, _AFTER
             if not depth:
                 return _past_blanks(data, at, end) == end
         elif state == _AFTER:
@@ -200,7 +185,7 @@ def _find(data: Any, at: int, end: int, names: Any, edges: Any, found: Any, row:
         elif byte in (_OPEN_OBJECT, _OPEN_ARRAY):
             if wanted >= 0 or depth == _DEEPEST or (not depth and byte == _OPEN_ARRAY):
                 return False
-            objects = objects << np.uint64(1) | np.uint64(byte == _OPEN_OBJECT)
+            objects = objects << _ONE | np.uint64(byte == _OPEN_OBJECT)
             at, depth, state = at + 1, depth + 1, _FIRST_KEY if byte == _OPEN_OBJECT else _FIRST_VALUE
         else:
             stop = _scalar_end(data, at, end) if depth else -1
@@ -220,39 +205,84 @@ def find(data: Any, begins: Any, ends: Any, names: Any, edges: Any, found: Any) 
     return row == begins.size
 
 
+@compiled
+def _spell(data: Any, at: int, end: int, out: Any, to: int) -> Any:
+    """Write what stands up to `end`, which a quote follows; the place after it, -1 where half of a pair is met."""
+    while at < end:
+        if at + _AHEAD <= end and to + _AHEAD <= out.size:
+            stop, to = _spell_vector(data, at, out, to)
+            if stop > at:
+                at = stop
+                continue
+        if data[at] != _BACKSLASH:
+            out[to] = data[at]
+            at, to = at + 1, to + 1
+        elif at + 1 < end and data[at + 1] != _U:
+            out[to] = _SPELT[data[at + 1]]
+            at, to = at + 2, to + 1
+        else:
+            code, size = _code_at(data, at, end)
+            if code < 0:
+                return -1
+            to, at = _put(code, out, to), at + size
+    return to if at == end else -1
+
+
+@compiled
+def _spell_vector(data: Any, at: int, out: Any, to: int) -> Any:
+    """Write what 64 bytes spell, up to an escape of digits; the places after them.
+
+    What follows each escape is written again, one byte nearer, since to move it would be a branch for each byte.
+    """
+    copy_vector(data, at, out, to)
+    slashes, stop, spelt = equal_bits(data, at, _BACKSLASH), at + WIDTH, to - at
+    while slashes:
+        place = at + trailing_zeros(slashes)
+        letter = data[place + 1]
+        if letter == _U:
+            return place, place + spelt
+        out[place + spelt] = _SPELT[letter]
+        spelt -= 1
+        copy_vector(data, place + 2, out, place + 2 + spelt)
+        slashes &= slashes - _ONE
+        if letter == _BACKSLASH:
+            slashes &= slashes - _ONE
+        stop = max(stop, place + 2)
+    return stop, stop + spelt
+
+
+@compiled
+def _code_at(data: Any, at: int, end: int) -> Any:
+    """The character that is spelt by hexadecimal digits here, and how many bytes spell it; -1 for half of a pair."""
+    if at + 6 > end:
+        return -1, 0
+    code = _unit(data, at + 2)
+    if not 0xD800 <= code < 0xE000:
+        return code, 6
+    paired = at + 12 <= end and data[at + 6] == _BACKSLASH and data[at + 7] == _U
+    low = _unit(data, at + 8) if paired else 0
+    if code >= 0xDC00 or not 0xDC00 <= low < 0xE000:
+        return -1, 0
+    return 0x10000 + (code - 0xD800 << 10) + low - 0xDC00, 12
+
+
 @entry(types.boolean(BYTES, types.int64[:], types.int64[:], types.boolean, types.uint8[::1], types.int64[::1]))
 def unescape(data: Any, begins: Any, ends: Any, strings: bool, out: Any, bounds: Any) -> bool:
     """Write what JSON strings with good escapes spell, nothing for a begin of -1, and other values as they stand.
 
-    False where a value is no string and only `strings` are wanted, or one holds half of a pair.
+    False where a value is no string and only `strings` are wanted, or one holds half of a pair. Vectors are written as
+    far as `out` has room for them, which is 64 bytes more than what is spelt.
     """
     to = bounds[0] = 0
     for row in range(begins.size):
         at, end = begins[row] + 1, ends[row] - 1
-        if not at or end < at or data[at - 1] != _QUOTE:
-            if strings:
-                return False
-            bounds[row + 1] = to = copy(data, at - 1, end + 1, out, to) if at else to
-            continue
-        while at < end:
-            stop = _next_escape(data, at, end)
-            to = copy(data, at, stop, out, to)
-            at = stop
-            if at + 2 > end:
-                break
-            if data[at + 1] != _U:
-                out[to] = _meant(data[at + 1])
-                to, at = to + 1, at + 2
-                continue
-            if at + 6 > end:
-                return False
-            code, at = _unit(data, at + 2), at + 6
-            if 0xD800 <= code < 0xE000:
-                paired = at + 6 <= end and data[at] == _BACKSLASH and data[at + 1] == _U
-                low = _unit(data, at + 2) if paired else 0
-                if code >= 0xDC00 or not 0xDC00 <= low < 0xE000:
-                    return False
-                code, at = 0x10000 + (code - 0xD800 << 10) + low - 0xDC00, at + 6
-            to = _put(code, out, to)
+        if at and end >= at and data[at - 1] == _QUOTE:
+            to = _spell(data, at, end, out, to)
+        elif strings:
+            return False
+        elif at:
+            to = copy(data, at - 1, end + 1, out, to)
+        if to < 0:
+            return False
         bounds[row + 1] = to
     return True

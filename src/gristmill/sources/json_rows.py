@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
+from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -33,6 +34,8 @@ _BLANK = np.isin(np.arange(256), [*b" \t\r"])
 _MOST_BLANKS = 16
 _NO_IDS = {dict, list}
 _STRING = pa.string()
+# What is written at once, of which less may be wanted.
+_VECTOR_BYTES = 64
 _MINUS_ZERO = re.compile(rb"-0[\s,}]")
 
 
@@ -76,15 +79,24 @@ def read_rows(block: bytes, table: LineTable, keys: Sequence[str]) -> list[pa.Ar
 
 def _found(block: bytes, table: LineTable, keys: Sequence[str]) -> list[pa.Array] | None:
     """By a kernel, without an object of Python's for any value."""
-    from gristmill.sources.json_kernels import find  # which imports Numba
-
-    names = from_strings(keys)
-    data, begins, ends = np.frombuffer(block, np.uint8), table.begins[table.filled], table.ends[table.filled]
+    names, data, begins, ends = _spelt_names(tuple(keys)), np.frombuffer(block, np.uint8), table.begins, table.ends
+    if not table.filled.all():
+        begins, ends = begins[table.filled], ends[table.filled]
     places = np.full((len(begins), len(keys), 2), -1, np.int64)
-    if not find(data, begins, ends, names.data, names.offsets, places):
+    if not _kernels().find(data, begins, ends, names.data, names.offsets, places):
         return None
     columns = [_spelt_at(data, *places[:, i].T, strings=not i) for i in range(len(keys))]
     return None if any(column is None for column in columns) else columns
+
+
+@functools.cache
+def _kernels() -> ModuleType:
+    from gristmill.sources import json_kernels  # which imports Numba
+
+    return json_kernels
+
+
+_spelt_names = functools.lru_cache(maxsize=16)(from_strings)
 
 
 def _decoded(
@@ -146,15 +158,15 @@ def _texts(values: list[msgspec.Raw]) -> pa.Array | None:
 
 def _spelt_at(data: Bytes, begins: Ints, ends: Ints, *, strings: bool) -> pa.Array | None:
     """What the values at these places spell, as a column, a large one for `strings` alone; null where a begin is -1."""
-    from gristmill.sources.json_kernels import unescape  # which imports Numba
-
-    there = begins >= 0
-    out, bounds = np.empty(int((ends - begins)[there].sum()), np.uint8), np.empty(len(begins) + 1, np.int64)
-    if not unescape(data, begins, ends, strings, out, bounds) or (not strings and bounds[-1] > _MOST_BYTES):
+    size = int(np.maximum(ends - begins, 0).sum()) + _VECTOR_BYTES
+    out, bounds = np.empty(size, np.uint8), np.empty(len(begins) + 1, np.int64)
+    unescaped = _kernels().unescape(data, begins, ends, strings, out, bounds)
+    if not unescaped or (not strings and bounds[-1] > _MOST_BYTES):
         return None
     texts = pa.py_buffer(out[: bounds[-1]])
     if strings:
         return pa.LargeStringArray.from_buffers(len(begins), pa.py_buffer(bounds), texts)
+    there = begins >= 0
     missing = None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
     return pa.StringArray.from_buffers(len(begins), pa.py_buffer(bounds.astype(np.int32)), texts, missing)
 

@@ -24,11 +24,11 @@ from gristmill.sources.base import Format, InputFile, Part, parts_from, skippabl
 from gristmill.sources.streams import CHUNK_BYTES, Readable, Stream, Transcoded, packing_of
 from gristmill.sources.zstd_frames import frame_edges
 
-_BREAK, _RETURN = b"\n", b"\r"
-# Whether a byte is no blank: tab to carriage return, space.
-_INKED = ~np.isin(np.arange(256), [*b"\t\n\v\f\r "])
-# What is read at once beyond a part's end, to where its last line ends.
-_BEYOND = 1 << 16
+_BREAK = b"\n"
+# Room for as many lines as there probably are; where there are more, they are looked for again.
+_FEW_LINES, _LINE_BYTES = 64, 128
+# What is read beyond a part's end, to where its last line ends; and once more, where it does not end there.
+_BEYOND, _FURTHER = 1 << 16, 1 << 19
 
 
 def cut_bytes(file: InputFile, format: Format, size: int, unit_bytes: int) -> list[Part]:
@@ -52,7 +52,7 @@ def _whole_lines(stream: Readable, start: int, last: int) -> Iterator[tuple[int,
     """All lines after the first break at or after `start` (at 0, from there), at least up to byte `last`."""
     at, held, passing = start, bytearray(), start > 0  # `held` begins at `at`; passing: inside a line that is left out
     while not (passing and at >= last):
-        chunk = stream.read(min(CHUNK_BYTES, max(last - at - len(held), 0) + _BEYOND))
+        chunk, broken = _read_to(stream, last - at - len(held))
         if not chunk:
             break
         if not passing and _first_is_too_long(held, chunk):
@@ -72,8 +72,25 @@ def _whole_lines(stream: Readable, start: int, last: int) -> Iterator[tuple[int,
             if at > last:
                 return
             held += memoryview(chunk)[max(first, end) :]
+        if broken:
+            raise broken
     if held:
         yield at, bytes(held)
+
+
+def _read_to(stream: Readable, last: int) -> tuple[bytes, Exception | None]:
+    """The next bytes of a stream: with the end of the line that holds byte `last`, if it is neither far nor long.
+
+    So that line comes with those before it: a second block for it alone takes as long as a large one. Where the stream
+    breaks off on the way to it, its error comes beside what there is.
+    """
+    chunk = stream.read(min(CHUNK_BYTES, max(last, 0) + _BEYOND))
+    if not 0 <= last < len(chunk) or chunk.find(_BREAK, last) >= 0:
+        return chunk, None
+    try:
+        return chunk + stream.read(_FURTHER), None
+    except (SourceError, OSError) as error:
+        return chunk, error
 
 
 def _lines_end(chunk: bytes, last: int) -> int:
@@ -108,16 +125,15 @@ class LineTable:
 
 def tabulate(block: bytes) -> LineTable:
     """All lines of a block, which may lack the last break."""
-    data = np.frombuffer(block, np.uint8)
-    ends = np.flatnonzero(data == _BREAK[0])
-    if not block.endswith(_BREAK):
-        ends = np.append(ends, len(data))
-    begins = np.concatenate(([0], ends[:-1] + 1))
-    filled = _INKED[data[begins]]
-    if not filled.all():  # lines that are blank, or indented
-        filled = np.logical_or.reduceat(_INKED[data], begins)
-    ends = ends - ((data[ends - 1] == _RETURN[0]) & (ends > begins))
-    return LineTable(begins, ends, filled)
+    from gristmill.sources.line_kernels import tabulate as locate  # which imports Numba
+
+    data, room = np.frombuffer(block, np.uint8), _FEW_LINES + len(block) // _LINE_BYTES
+    while True:
+        begins, ends, filled = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.bool_)
+        count = locate(data, begins, ends, filled)
+        if count <= room:
+            return LineTable(begins[:count], ends[:count], filled[:count])
+        room = count
 
 
 def text_blocks(

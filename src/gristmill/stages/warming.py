@@ -39,6 +39,7 @@ _JSON = "json", ("", ".json", ".jsonl", ".ndjson")
 _FORMATS = {
     "sources.json_arrays": _JSON,
     "sources.json_kernels": _JSON,
+    "sources.line_kernels": ("", ("", ".json", ".jsonl", ".ndjson", ".md", ".text", ".txt")),
     "sources.tar_kernels": ("webdataset", (".tar",)),
 }
 _DEDUP = {"exact": [], "lines": ["line"], "near": ["shingle", "pair"]}

@@ -10,8 +10,10 @@ import functools
 import itertools
 import os
 import pickle
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
@@ -22,7 +24,6 @@ from gristmill.core.arrays import Ints
 from gristmill.core.errors import SourceError
 from gristmill.core.hashing import derive_key
 from gristmill.core.texts import Texts
-from gristmill.curate.base import KEEP, Verdict
 from gristmill.curate.chain import EMPTY
 from gristmill.curate.ledger import READ, Ledger, start_documents, step_names
 from gristmill.order.permute import permute
@@ -30,14 +31,14 @@ from gristmill.sources.base import Mishaps
 from gristmill.streams.augment import Rearranger
 from gristmill.streams.lanes import Walk
 from gristmill.streams.rows import Rows, Table
-from gristmill.streams.steps import Step, drop_empty
+from gristmill.streams.steps import Step, drop, drop_empty
 from gristmill.streams.turns import Place
 from gristmill.streams.units import Cut
 from gristmill.tokenize.backends import Ids, ended, without_eos
 from gristmill.tokenize.tokenizer import Tokenizer
 
 TOKENIZE = "tokenize"
-_PATIENCE_SECONDS = 0.2
+_PATIENCE_SECONDS, _BUILDING_SECONDS = 0.2, 0.4
 _CORES = os.cpu_count() or 1  # asking takes 80 microseconds
 # The (epoch, unit) that a lane reads together.
 Stops = list[tuple[int, int]]
@@ -153,7 +154,7 @@ class Mill:
         documents = drop_empty(documents, ledger)
         ids, offsets = self._encoded(documents.batch, (epoch, unit, number))
         silent = np.diff(offsets) == 1
-        ledger.settle(TOKENIZE, documents, Verdict(("no_tokens",), np.where(silent, 0, KEEP).astype(np.int16)))
+        drop(TOKENIZE, silent, documents, ledger, "no_tokens")
         order, key = np.arange(len(documents)), None
         if self._walk.key is not None:
             key = derive_key(self._walk.key, "block", epoch, unit, number)
@@ -201,28 +202,54 @@ class _Told:
 class Encoders:
     """A tokenizer for many threads: each uses one for itself, and what is idle serves the next.
 
-    A further one takes 0.4 s to build, a block 4 ms to encode: once there is one a core, a thread waits for its turn,
-    but not for ever, since the threads that had them may be those of a process that this one is a fork of.
+    A further one takes 0.4 s to build, a block 4 ms to encode: so threads wait for their turn until they have waited,
+    in all, as long as building one takes, and no first batch waits for it. Once there is one a core they still do not
+    wait for ever, since the threads that had them may be those of a process that this one is a fork of.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._pickled, self.eos, self.dtype = pickle.dumps(tokenizer), tokenizer.eos, tokenizer.dtype
         self._idle: SimpleQueue[Tokenizer] = SimpleQueue()
         self._idle.put(tokenizer)
-        self.made = 1
+        self.made, self._waited = 1, 0.0
 
     def encode(self, texts: pa.Array) -> tuple[Ids, Ints]:
         """Ids end to end, the EOS after each document, and offsets."""
-        try:
-            tokenizer = self._idle.get(timeout=0 if self.made < _CORES else _PATIENCE_SECONDS)
-        except Empty:
-            self.made += 1
-            tokenizer = pickle.loads(self._pickled)  # which this object has pickled itself
+        tokenizer = self._taken()
         try:
             return tokenizer.encode_ended(texts)
         finally:
             self._idle.put(tokenizer)
 
+    def _taken(self) -> Tokenizer:
+        with suppress(Empty):
+            return self._idle.get_nowait()
+        began = time.perf_counter()
+        patience = _PATIENCE_SECONDS if self.made >= _CORES else max(_BUILDING_SECONDS - self._waited, 0.0)
+        try:
+            tokenizer = self._idle.get(timeout=patience)
+            self._waited += time.perf_counter() - began
+        except Empty:
+            self.made, self._waited = self.made + 1, 0.0
+            tokenizer = pickle.loads(self._pickled)  # which this object has pickled itself
+        return tokenizer
 
-# One for all loaders of a process: building an encoder takes tenths of a second, and a resume should take none.
-encoders = functools.lru_cache(maxsize=4)(Encoders)
+
+@dataclass(frozen=True)
+class _Alike:
+    """A tokenizer, equal to those that give the same ids and the same sentences."""
+
+    kind: tuple[type[Tokenizer], str, str, str]
+    tokenizer: Tokenizer = field(compare=False)
+
+
+def encoders(tokenizer: Tokenizer) -> Encoders:
+    """One for all loaders of a process: to build an encoder takes tenths of a second, and a second loader's first batch
+    and a resume should take none, though each stream has loaded its tokenizer by itself.
+    """
+    return _encoders(_Alike((type(tokenizer), tokenizer.name, tokenizer.fingerprint, tokenizer.backend), tokenizer))
+
+
+@functools.lru_cache(maxsize=4)
+def _encoders(alike: _Alike) -> Encoders:
+    return Encoders(alike.tokenizer)

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from gristmill.core.arrays import Ints, Mask
-from gristmill.order.cut import window_spans
 from gristmill.order.permute import permute
 
 
@@ -30,18 +29,8 @@ class Rows(NamedTuple):
     def part(self, first: int, stop: int) -> Rows:
         """Rows [first, stop)."""
         edges = self.edges[first : stop + 1]
-        return self._of(edges - edges[0], slice(int(edges[0]), int(edges[-1])))
-
-    def take(self, rows: Ints) -> Rows:
-        """These rows, in this order."""
-        counts = np.diff(self.edges)[rows]
-        edges = np.append(0, np.cumsum(counts))
-        pieces = np.arange(edges[-1]) + np.repeat(self.edges[rows] - edges[:-1], counts)
-        return self._of(edges, pieces)
-
-    def _of(self, edges: Ints, which: slice | Ints) -> Rows:
-        columns = self.positions[which], self.lengths[which]
-        return Rows(edges, *columns, self.follows[which], self.truncated[which])
+        own = slice(int(edges[0]), int(edges[-1]))
+        return Rows(edges - edges[0], *(column[own] for column in self[1:]))
 
 
 # From the offsets of documents, a sequence length and the key of the rows' order (None: as they come).
@@ -57,17 +46,17 @@ def padded(offsets: Ints, seq_len: int, key: int | None) -> Rows:
 
 def packed(offsets: Ints, seq_len: int, key: int | None) -> Rows:
     """Windows of long documents, then the rest of each beside others, best-fit; shuffled by `key`."""
-    from gristmill.order.pack import pack_range  # which imports Numba
+    from gristmill.order.pack import pack_range  # both import Numba
+    from gristmill.streams.row_kernels import lay_rows
 
     whole = np.diff(offsets)
     columns = [np.empty(len(whole), np.uint32) for _ in range(3)]
     full, remainders, bins = pack_range(whole, seq_len, *columns)
     _, order, starts = columns
-    windows = whole // seq_len
-    documents = np.concatenate([np.repeat(np.arange(len(whole)), windows), order[:remainders].astype(np.int64)])
-    first = np.arange(full) - np.repeat(np.cumsum(windows) - windows, windows)
-    start, lengths = window_spans(whole[documents], np.append(first, np.full(remainders, -1)), seq_len)
-    edges = np.concatenate([np.arange(full), full + starts[:bins].astype(np.int64), [full + remainders]])
-    follows = start + lengths < whole[documents]
-    made = Rows(edges, offsets[documents] + start, lengths, follows, np.zeros(len(documents), np.int64))
-    return made if key is None or len(made) < 2 else made.take(permute(np.arange(len(made)), len(made), key))
+    rows = np.arange(full + bins)
+    if key is not None and len(rows) > 1:
+        rows = permute(rows, len(rows), key)
+    edges, (positions, lengths) = np.empty(len(rows) + 1, np.int64), np.empty((2, full + remainders), np.int64)
+    follows = np.empty(full + remainders, np.bool_)
+    lay_rows(offsets, seq_len, order[:remainders], starts[:bins], rows, edges, positions, lengths, follows)
+    return Rows(edges, positions, lengths, follows, np.zeros(full + remainders, np.int64))

@@ -13,6 +13,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 import pyarrow as pa
 
+from gristmill.core.arrays import Mask
 from gristmill.core.errors import ConfigError, SourceError
 from gristmill.core.functions import called, source_digest
 from gristmill.core.options import content
@@ -193,5 +194,11 @@ def recipe_of(steps: Sequence[Step]) -> tuple[CleanOptions | None, list[Rule]]:
 
 def drop_empty(documents: Documents, ledger: Ledger) -> Documents:
     """Documents with a text: an empty one has no tokens, and would be an EOS alone."""
-    empty = np.where(np.diff(documents.offsets) > 0, KEEP, 0).astype(np.int16)
-    return ledger.settle(EMPTY, documents, Verdict((EMPTY,), empty))
+    return drop(EMPTY, np.diff(documents.offsets) == 0, documents, ledger, EMPTY)
+
+
+def drop(step: str, gone: Mask, documents: Documents, ledger: Ledger, reason: str) -> Documents:
+    """Documents without those that are `gone`, of which there are hardly ever any."""
+    if not gone.any():
+        return ledger.pass_all(step, documents)
+    return ledger.settle(step, documents, Verdict((reason,), np.where(gone, 0, KEEP).astype(np.int16)))

@@ -98,11 +98,11 @@ class GigatokenEncoder:
 
     def encode(self, texts: Texts, eos: int) -> tuple[Ids, Ints]:
         if self._marked is not None and len(texts):
-            ids = self._ids(self._marked, _with_marks(texts))
-            ends = np.flatnonzero(ids == self._mark)
-            if len(ends) == len(texts):  # so none of them is a document's
-                ids[ends] = eos
-                return ids, np.append(0, ends + 1)
+            from gristmill.tokenize.kernels import replace_marks  # which imports Numba
+
+            ids, offsets = self._ids(self._marked, _with_marks(texts)), np.zeros(len(texts) + 1, np.int64)
+            if replace_marks(ids, self._mark, eos, offsets) == len(texts):  # so none of them is a document's
+                return ids, offsets
         self._plain = self._plain or _loaded(self._content)
         return join((self._ids(self._plain, bytes(document)) for document in _documents(texts)), eos)
 

@@ -1,4 +1,4 @@
-"""Raw memory: addresses, words that are not aligned, bytes looked for and copied."""
+"""Raw memory: addresses, words and vectors that are not aligned, bytes looked for and copied."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ from numba.extending import intrinsic
 from gristmill.core.compiled import compiled, maker
 
 _WORD = ir.IntType(64)
+# Bytes of a vector that is looked at at once: whoever asks for one makes sure that so many are there.
+WIDTH = 64
+_BYTE = ir.IntType(8)
+_VECTOR = ir.VectorType(_BYTE, WIDTH)
 
 
 def _pointer_to(typing_context: Any, address: Any, dtype: Any) -> Any:
@@ -34,19 +38,49 @@ def _word_at_address(typing_context: Any, address: Any) -> Any:
     return types.int64(types.int64), generate
 
 
-def _place(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """Where the word at `position` of a byte array lies."""
-    array = context.make_array(signature.args[0])(context, builder, arguments[0])
-    return builder.bitcast(cgutils.pointer_add(builder, array.data, arguments[1]), _WORD.as_pointer())
+def _place(context: Any, builder: Any, kind: Any, at: Any, what: Any) -> Any:
+    """Where `what` lies that begins at a position of a byte array; `at` is both."""
+    data = context.make_array(kind)(context, builder, at[0]).data
+    return builder.bitcast(cgutils.pointer_add(builder, data, at[1]), what.as_pointer())
 
 
 def _word_at_position(typing_context: Any, data: Any, position: Any) -> Any:
     """The eight bytes at `position` of a byte array as one little-endian number."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.load(_place(context, builder, signature, arguments), align=1)
+        return builder.load(_place(context, builder, signature.args[0], arguments, _WORD), align=1)
 
     return types.uint64(data, types.int64), generate
+
+
+def _compared(relation: str) -> Any:
+    """Of the 64 bytes at `position` of a byte array, a bit for each that is so related to `byte`, the first the lowest.
+
+    Vector instructions: a few for all of them.
+    """
+
+    def bits(typing_context: Any, data: Any, position: Any, byte: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            vector = builder.load(_place(context, builder, signature.args[0], arguments[:2], _VECTOR), align=1)
+            one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), arguments[2], ir.IntType(32)(0))
+            first = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
+            each = builder.shuffle_vector(one, ir.Constant(_VECTOR, ir.Undefined), first)
+            return builder.bitcast(builder.icmp_unsigned(relation, vector, each), _WORD)
+
+        return types.uint64(data, types.int64, types.uint8), generate
+
+    return bits
+
+
+def _vector_copied(typing_context: Any, data: Any, position: Any, out: Any, to: Any) -> Any:
+    """Write the 64 bytes at `position` of a byte array at `to` of another, whatever of them is wanted there."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        given, made = (_place(context, builder, signature.args[i], arguments[i : i + 2], _VECTOR) for i in (0, 2))
+        builder.store(builder.load(given, align=1), made, align=1)
+        return context.get_dummy_value()
+
+    return types.void(data, types.int64, out, types.int64), generate
 
 
 def _prefetch_line(typing_context: Any, address: Any) -> Any:
@@ -119,6 +153,9 @@ empty: Any = intrinsic(_new_array)
 pointer: Any = intrinsic(_pointer_to)
 int64_at: Any = intrinsic(_word_at_address)
 uint64_at: Any = intrinsic(_word_at_position)
+equal_bits: Any = intrinsic(_compared("=="))
+lower_bits: Any = intrinsic(_compared("<"))
+copy_vector: Any = intrinsic(_vector_copied)
 prefetch: Any = intrinsic(_prefetch_line)
 widen_past_caches: Any = intrinsic(_words_past_caches)
 written: Any = intrinsic(_fence)
@@ -140,6 +177,19 @@ def copy(data: Any, begin: int, end: int, out: Any, at: int) -> Any:
     for i in range(end - begin):
         out[np.uint64(at + i)] = data[np.uint64(begin + i)]
     return at + end - begin
+
+
+@compiled
+def next_byte(data: Any, at: int, wanted: Any) -> Any:
+    """The next place from `at` on that holds a byte, or the end of the data."""
+    while at + WIDTH <= data.size:
+        found = equal_bits(data, at, wanted)
+        if found:
+            return at + trailing_zeros(found)
+        at += WIDTH
+    while at < data.size and data[at] != wanted:
+        at += 1
+    return at
 
 
 @compiled
