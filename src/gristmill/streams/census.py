@@ -57,7 +57,7 @@ class Census:
         """Buckets of about `size` bytes, as far as these can be put together; so are their own, cut again."""
         wanted = -(-self.bytes // size) if self.bytes else 1
         bits = max((wanted - 1).bit_length(), 1)  # no number is shifted by 64
-        return self.coarse(max(self.bits - bits, 0))
+        return self.coarse(self.bits - bits) if bits < self.bits else self
 
     def coarse(self, bits: int) -> Census:
         """Buckets whose numbers differ in the last `bits` bits only, as one."""
