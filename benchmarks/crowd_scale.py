@@ -68,7 +68,8 @@ def engine_of(name: str) -> Any:
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.driver.memory": "4g",
-             "spark.sql.shuffle.partitions": "8"}  # fmt: skip
+             "spark.sql.shuffle.partitions": "8",
+             "spark.network.timeout": "3600s"}  # by then a machine that was stopped goes on  # fmt: skip
     made = SparkSession.builder.master(f"local[{CORES},4]").config(map=quiet).getOrCreate()
     made.sparkContext.setLogLevel("FATAL")
     return SparkEngine(made, small_query=0)

@@ -20,8 +20,15 @@ _NAMED = ("keep_key", "doc")
 _BEFORE = "(a.keep_key < b.keep_key OR (a.keep_key = b.keep_key AND a.doc < b.doc))"
 _PAIRED = "a.keep_key AS earlier_key, a.doc AS earlier, b.keep_key AS later_key, b.doc AS later"
 
+# Pairs of a document come together before they are told apart: Spark would look for equal ones among those of a bucket
+# first, where there are none, and sort what does not fit into memory. To DuckDB this is a comment.
+_TOGETHER = "/*+ REPARTITION(later) */"
+
 # Of all `pairs` each once, in the order in which they will be resolved; and the documents of these `candidates`.
-DISTINCT_PAIRS = f"SELECT DISTINCT {_PAIR} FROM pairs ORDER BY later_key, later, earlier_key, earlier"
+DISTINCT_PAIRS = f"""
+    SELECT DISTINCT {_PAIR} FROM (SELECT {_TOGETHER} {_PAIR} FROM pairs) AS together
+    ORDER BY later_key, later, earlier_key, earlier
+"""
 WANTED = """
     SELECT doc FROM (SELECT earlier AS doc FROM candidates UNION SELECT later AS doc FROM candidates) AS both_sides
     WHERE doc >= 0 ORDER BY doc
@@ -89,7 +96,7 @@ def pairs(max_bucket: int, bands: range) -> str:
     Those of a crowd are made where its members are seated, a neighbour a column: a join of members by their seats moves
     each of them 20 times. Several bands give nearly the same pairs, which are told apart before they are written.
     """
-    once = "DISTINCT " if len(bands) > 1 else ""
+    every = f"SELECT {_TOGETHER if len(bands) > 1 else ''} {_PAIR} FROM found WHERE later >= 0"
     steps = range(1, NEIGHBOURS + 1)
     beside = ", ".join(f"LEAD({name}, {step}) OVER seats AS {name}_{step}" for step in steps for name in _NAMED)
     chosen = ", ".join(
@@ -120,7 +127,7 @@ def pairs(max_bucket: int, bands: range) -> str:
                 CASE WHEN first THEN other_keep_key ELSE keep_key END, CASE WHEN first THEN other_doc ELSE doc END
             FROM ordered
         )
-        SELECT {once}{_PAIR} FROM found WHERE later >= 0
+        {f"SELECT DISTINCT {_PAIR} FROM ({every}) AS together" if len(bands) > 1 else every}
     """
 
 
