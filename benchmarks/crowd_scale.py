@@ -7,8 +7,8 @@ In the crowd every document has the same 60 words and one of its own, so that ne
 each band. In the chain each has 120 words, the first two of which are not in the next one: a document is near to those
 just before it alone, and whether it stays depends on all before them. The recipe has near duplicates and nothing else.
 Each run is a fresh process with two workers, or a Spark of `local[2]` with every query answered by Spark. Memory is the
-resident memory of the process tree, sampled ten times a second. Results go to benchmarks/results/crowd_scale.json,
-where those of other runs stay.
+resident memory of the process tree, sampled ten times a second. What each query takes is printed while a run goes on,
+and kept. Results go to benchmarks/results/crowd_scale.json, run by run, where those of other runs stay.
 """
 
 from __future__ import annotations
@@ -68,16 +68,39 @@ def engine_of(name: str) -> Any:
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.driver.memory": "4g",
-             "spark.sql.shuffle.partitions": "8"}  # fmt: skip
+             "spark.sql.shuffle.partitions": "8",
+             "spark.network.timeout": "3600s"}  # by then a machine that was stopped goes on  # fmt: skip
     made = SparkSession.builder.master(f"local[{CORES},4]").config(map=quiet).getOrCreate()
     made.sparkContext.setLogLevel("FATAL")
     return SparkEngine(made, small_query=0)
+
+
+def timed_queries() -> dict[str, dict[str, float]]:
+    """What the queries that follow take, step by step, as it comes."""
+    from gristmill.stages.work import Workshop
+
+    found: dict[str, dict[str, float]] = {}
+    run = Workshop._run
+
+    def timed(self: Workshop, query: Any, tables: Any) -> Any:
+        began, before = time.perf_counter(), cpu_seconds(os.getpid())
+        rows = run(self, query, tables)
+        spent = {"queries": 1, "seconds": time.perf_counter() - began,
+                 "cpu_seconds": cpu_seconds(os.getpid()) - before}  # fmt: skip
+        step = found.setdefault(query.step, dict.fromkeys(spent, 0.0))
+        step.update({name: round(step[name] + value, 2) for name, value in spent.items()})
+        print(f"{time.strftime('%H:%M:%S')} {query.step}: {rows.rows:,} rows, {step}", file=sys.stderr, flush=True)
+        return rows
+
+    Workshop._run = timed  # type: ignore[method-assign]
+    return found
 
 
 def prepared(engine: str, text: Path, out: Path) -> dict[str, Any]:
     """A store of the text, timed without the start of a session."""
     import gristmill as gm
 
+    queries = timed_queries()
     recipe = {"out": str(out), "sources": [{"name": "text", "paths": [str(text)]}], "tokenizer": "byte",
               "clean": None, "dedup": ["near"], "store": {"val_fraction": 0}}  # fmt: skip
     chosen = engine_of(engine)
@@ -85,6 +108,7 @@ def prepared(engine: str, text: Path, out: Path) -> dict[str, Any]:
     manifest = gm.prepare(recipe, engine=chosen, options=gm.RunOptions(workers=CORES))
     kept = sum(shard.documents for shard in manifest.splits["train"])
     return {"seconds": time.perf_counter() - began, "cpu_seconds": cpu_seconds(os.getpid()) - before, "kept": kept,
+            "queries": queries,
             "manifest": hashlib.sha256((out / "manifest.json").read_bytes()).hexdigest()[:16]}  # fmt: skip
 
 

@@ -89,24 +89,33 @@ def test_an_output_that_cannot_be_written_is_told_before_spark_is_started(
         prepare(recipe, engine="spark", progress=False)
 
 
-CROWDED = """
+IMPATIENT = """
 import sys
 from gristmill.core.errors import EngineError
 from gristmill.engine import spark_session
 
-spark_session._ROOM = 1
+spark_session._ROOM = 0.2
 try:
-    spark_session.make_session(sys.argv[1], None, 2)
+    print(spark_session.make_session(sys.argv[1], None, 2).range(3).count(), "rows")
 except EngineError as error:
     print(error)
 """
 
 
+def said_by_an_impatient_run(master: str, executor_memory: str) -> str:
+    asked = f"--executor-memory {executor_memory} --total-executor-cores 1 pyspark-shell"
+    more = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_SUBMIT_ARGS": asked}
+    command = [sys.executable, "-c", IMPATIENT, master]
+    return subprocess.run(command, env={**os.environ, **more}, capture_output=True, text=True).stdout
+
+
 def test_a_master_that_has_no_room_for_the_run_says_so_instead_of_waiting(spark_cluster: SparkCluster) -> None:
-    more = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_SUBMIT_ARGS": "--executor-memory 100g pyspark-shell"}
-    command = [sys.executable, "-c", CROWDED, spark_cluster.address]
-    done = subprocess.run(command, env={**os.environ, **more}, capture_output=True, text=True)
-    assert done.stdout.startswith(f"Spark at {spark_cluster.address} gave no executor in 1 seconds: all of its workers")
+    said = said_by_an_impatient_run(spark_cluster.address, "100g")
+    assert said.startswith(f"Spark at {spark_cluster.address} gave no executor in 0.2 seconds: all of its workers")
+
+
+def test_executors_that_take_long_to_start_are_waited_for(spark_cluster: SparkCluster) -> None:
+    assert said_by_an_impatient_run(spark_cluster.address, "512m") == "3 rows\n"
 
 
 ABSENT = """

@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from gristmill.places.door import place_at
+from gristmill.recipe import SourceOptions
 from gristmill.stages.folders import is_work
 from spark_cluster import SparkCluster
 
@@ -83,6 +85,10 @@ if "frame" in options:
     df = session.createDataFrame(rows, ["id", "text"])
     for out in (recipe["out"], options["frame"]):
         write_store(df, out, tokenizer="byte", text_col="text", id_col="id", progress=False)
+elif "index" in options:
+    (saving, chosen["save_index"]), comparing = options["index"], options["compared"]
+    prepare({**recipe, **saving}, engine=SparkEngine(session), progress=False, options=chosen)
+    prepare({**recipe, **comparing}, engine=SparkEngine(session, small_query=0), progress=False)
 else:
     prepare(recipe, engine=kind(session, small_query=options["small"]), progress=False, options=chosen)
 assert session.conf.get("spark.sql.autoBroadcastJoinThreshold") == kept
@@ -137,6 +143,28 @@ def test_without_a_work_folder_the_bucket_of_the_store_has_it_and_the_driver_ans
     assert read(fetched(store, tmp_path / "there")) == whole
     assert list(place_at(f"{store}/.work").walk(links=False)) == []
     assert [path for path in (tmp_path / "cache").rglob("*") if path.is_file() and path.stat().st_size] == []
+
+
+def test_an_index_of_near_duplicates_is_saved_in_a_bucket_and_compared_with_there(
+    run: Run, read: Read, recipe_file: Path, corpus: Path, bucket: str, spark_cluster: SparkCluster, tmp_path: Path
+) -> None:
+    sources = json.loads(recipe_file.read_text())["sources"]
+    for source in sources:
+        source["paths"] = [f"{bucket}/raw/{Path(source['paths'][0]).name}"]
+    saving: dict[str, Any] = {"sources": sources[:3], "dedup": ["near"]}
+    comparing: dict[str, Any] = {"sources": sources[3:], "dedup": [{"near": {"index": f"{bucket}/index"}}]}
+    store = prepared(bucket, recipe_file, spark_cluster, {}, "", index=[saving, f"{bucket}/index"],
+                     compared={**comparing, "out": f"{bucket}/again"})  # fmt: skip
+    for options in (saving, comparing):
+        options["sources"] = [SourceOptions(**source) for source in options["sources"]]
+    here = run("here", **saving, run={"save_index": str(tmp_path / "index")})
+    assert read(fetched(store, tmp_path / "there")) == read(here)
+    index = {path.name: path.read_bytes() for path in (tmp_path / "index").iterdir()}
+    assert {name: place_at(f"{bucket}/index/{name}").read() for name in names_in(f"{bucket}/index")} == index
+    again = run("again", **comparing)
+    assert read(fetched(f"{bucket}/again", tmp_path / "there-again")) == read(again)
+    details = [row["detail"] for row in pq.read_table(again / "dropped.parquet").to_pylist()]
+    assert any(detail and detail[:2] in ("0/", "1/", "2/") for detail in details)  # which the index has
 
 
 def test_a_data_frame_becomes_the_same_store_in_a_bucket(

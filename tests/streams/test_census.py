@@ -36,9 +36,11 @@ def units(counted: Census, lanes: int) -> FrameUnits:
 
 
 def test_neighbours_are_counted_as_one_below_zero_too() -> None:
-    found = census((3, 1, 10, 7, 0b110), (-1, 2, 20, 8, 5), (2, 4, 40, 9, 0b011), (-2, 1, 5, 1, 1))
-    assert (found.rows, found.bytes) == (8, 75)
-    assert found.coarse(1).table.tolist() == [[-1, 3, 25, 9, 4], [1, 5, 50, 16, 0b101]]
+    rows = [(3, 1, 10, 7, 0b110), (-1, 2, 20, 8, 5), (2, 4, 40, 9, 0b011), (-2, 1, 5, 1, 1)]
+    found, fine = census(*rows), Census(np.array(sorted(rows)))
+    assert (found.rows, found.bytes) == (fine.rows, fine.bytes) == (8, 75)
+    assert fine.coarse(1).table.tolist() == [[-1, 3, 25, 9, 4], [1, 5, 50, 16, 0b101]]
+    assert found.table.tolist() == [[-1, 3, 25, 9, 4], [0, 5, 50, 16, 0b101]]  # no unit would be smaller
 
 
 def test_units_grow_with_the_dataframe_until_there_are_as_many_as_buckets() -> None:
@@ -66,3 +68,15 @@ def test_an_empty_dataframe_and_one_of_equal_keys_are_refused() -> None:
         ConfigError, match="2,048 MiB of the DataFrame have nearly equal texts: name a column by id_col"
     ):
         census((0, 10, 1 << 31, 0, 0))
+
+
+@pytest.mark.parametrize("each", [0, 1, 700, 1 << 16])
+@pytest.mark.parametrize("rows", [1, 50, 50_000])
+def test_what_is_kept_of_a_count_is_little_and_gives_the_same_units(rows: int, each: int) -> None:
+    rng = np.random.default_rng(0)
+    numbers = np.unique(rng.integers(-(1 << BUCKET_BITS - 1), 1 << BUCKET_BITS - 1, rows))
+    fine = Census(np.column_stack([numbers, np.ones_like(numbers), np.full_like(numbers, each), numbers, numbers]))
+    kept = census(*map(tuple, fine.table.tolist()))
+    assert len(kept.table) <= max(fine.bytes >> 11, 2)
+    for lanes in (1, 16, 1_000, 100_000):
+        assert units(kept, lanes).fingerprint == units(fine, lanes).fingerprint

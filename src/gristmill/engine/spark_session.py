@@ -6,6 +6,7 @@ answers; and what would wait for ever, next: whether a standalone cluster has ro
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -16,11 +17,13 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+from urllib.request import ProxyHandler, build_opener
 
 from gristmill.core.errors import ConfigError, EngineError
 from gristmill.core.extras import extra
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 _NAME = "gristmill"
@@ -58,18 +61,44 @@ def make_session(master: str | None, remote: str | None, workers: int) -> SparkS
 def _check_room(session: SparkSession, where: str) -> None:
     """Refuse a master that gives no executor to a first job, which would wait without a word; the job is nothing.
 
-    It asks for executors where they are allocated when they are needed, too.
+    It asks for executors where they are allocated when they are needed, too. Those that have been given and are slow to
+    start are waited for: a master gives an application up whose executors end again and again.
     """
     first = threading.Thread(target=_do_nothing, args=(session,), daemon=True)
     first.start()
     first.join(_ROOM)
-    if first.is_alive() and not _executors(session):
-        session.stop()
-        raise EngineError(
-            f"Spark at {where} gave no executor in {_ROOM} seconds: all of its workers are taken, or none has the "
-            "cores and the memory that are asked for. See its page, wait until some are free, or ask for less "
-            "(spark.executor.memory, spark.executor.cores)."
-        )
+    while first.is_alive() and not _executors(session):
+        if not _granted(session):
+            session.stop()
+            raise EngineError(
+                f"Spark at {where} gave no executor in {_ROOM} seconds: all of its workers are taken, or none has the "
+                "cores and the memory that are asked for. See its page, wait until some are free, or ask for less "
+                "(spark.executor.memory, spark.executor.cores)."
+            )
+        first.join(_ROOM)
+
+
+def _granted(session: SparkSession) -> bool:
+    """Whether the master has given cores to this application, by what its page tells programs; no, if it has none."""
+    context = session.sparkContext
+    with suppress(Exception):  # of Java, of the network, or of a page that is not for us
+        direct = build_opener(ProxyHandler({}))  # as Spark itself reaches the master
+        with direct.open(f"{_page(context)}/json/", timeout=_PATIENCE) as answer:
+            found = json.load(answer)
+        return any(app["id"] == context.applicationId and app["cores"] > 0 for app in found["activeapps"])
+    return False
+
+
+def _page(context: SparkContext) -> str:
+    """The address of a standalone master's page, at a port that the master itself is asked for."""
+    jvm = context._jvm
+    assert jvm is not None
+    address = jvm.org.apache.spark.rpc.RpcAddress.fromSparkURL(context.master.split(",")[0])
+    asked = "org.apache.spark.deploy.master.MasterMessages$BoundPorts"
+    request, response = (jvm.java.lang.Class.forName(asked + what) for what in ("Request$", "Response"))
+    master = jvm.org.apache.spark.SparkEnv.get().rpcEnv().setupEndpointRef(address, "Master")
+    ports = master.askSync(request.getField("MODULE$").get(None), jvm.scala.reflect.ClassTag.apply(response))
+    return f"http://{address.host()}:{ports.webUIPort()}"
 
 
 def _do_nothing(session: SparkSession) -> None:

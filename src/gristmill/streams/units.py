@@ -27,7 +27,7 @@ from gristmill.streams.turns import Place, Reader, Turn
 # not for its bytes). So a first batch of 64 rows is there after 64 MiB.
 _BEGIN, _BLOCK = 1 << 26, (1 << 18, 1 << 20)
 # The least unit in bytes on disk; and a stream is cut into a million at most, so that those of a large one are larger.
-_LEAST, _COUNT = 1 << 12, 1 << 20
+LEAST, _COUNT = 1 << 12, 1 << 20
 # Units that each lane should have at least, where files are large enough: else rows would repeat an epoch early.
 _EACH = 4
 # The most of a tar: places in a turn of 127 such units still have 32 bits.
@@ -137,4 +137,4 @@ def block_bytes(lanes: int) -> int:
 
 def share_bytes(total: int, lanes: int) -> int:
     """A power of two: as much as leaves 4 units to each lane, 4 KiB at least."""
-    return max(1 << max(total // (_EACH * lanes), 1).bit_length() - 1, _LEAST)
+    return max(1 << max(total // (_EACH * lanes), 1).bit_length() - 1, LEAST)

@@ -20,8 +20,15 @@ _NAMED = ("keep_key", "doc")
 _BEFORE = "(a.keep_key < b.keep_key OR (a.keep_key = b.keep_key AND a.doc < b.doc))"
 _PAIRED = "a.keep_key AS earlier_key, a.doc AS earlier, b.keep_key AS later_key, b.doc AS later"
 
+# Pairs of a document come together before they are told apart: Spark would look for equal ones among those of a bucket
+# first, where there are none, and sort what does not fit into memory. To DuckDB this is a comment.
+_TOGETHER = "/*+ REPARTITION(later) */"
+
 # Of all `pairs` each once, in the order in which they will be resolved; and the documents of these `candidates`.
-DISTINCT_PAIRS = f"SELECT DISTINCT {_PAIR} FROM pairs ORDER BY later_key, later, earlier_key, earlier"
+DISTINCT_PAIRS = f"""
+    SELECT DISTINCT {_PAIR} FROM (SELECT {_TOGETHER} {_PAIR} FROM pairs) AS together
+    ORDER BY later_key, later, earlier_key, earlier
+"""
 WANTED = """
     SELECT doc FROM (SELECT earlier AS doc FROM candidates UNION SELECT later AS doc FROM candidates) AS both_sides
     WHERE doc >= 0 ORDER BY doc
@@ -38,15 +45,18 @@ def passes(options: Near, documents: int) -> list[range]:
 def members(options: Near, bands: range, dropped: bool) -> str:
     """SQL for the documents of `signatures` that do not have a bucket to themselves.
 
-    A key tells its band: each band hashes otherwise.
+    A key tells its band: each band hashes otherwise. Documents are read once for all bands: Spark reads them anew, and
+    compiles that anew, for each part of a union.
     """
     keys = options.key_columns
-    columns = ", ".join(sorted({"doc", "keep_key", *(keys[(band + i) % len(keys)] for band in bands for i in (0, 1))}))
-    seats = (f"SELECT doc, keep_key, {keys[band]} AS bucket, {keys[(band + 1) % len(keys)]} AS following FROM alive"
-             for band in bands)  # fmt: skip
+    bucket, following = ({band: keys[(band + i) % len(keys)] for band in bands} for i in (0, 1))
+    columns = ", ".join(sorted({"doc", "keep_key", *bucket.values(), *following.values()}))
     return f"""
         WITH alive AS {alive("signatures", columns, dropped)},
-        seats AS ({" UNION ALL ".join(seats)}),
+        seats AS (
+            SELECT doc, keep_key, {_chosen("band", bucket)} AS bucket, {_chosen("band", following)} AS following
+            FROM alive CROSS JOIN {_numbers("band", bands)}
+        ),
         shared AS (
             SELECT bucket, COUNT(*) AS size FROM seats GROUP BY bucket HAVING COUNT(*) > 1 AND MAX(doc) >= 0
         )
@@ -60,9 +70,10 @@ def crowded(max_bucket: int) -> str:
     return f"""
         WITH crowded AS (
             SELECT size, MIN(doc) AS doc FROM members WHERE size > {max_bucket} AND doc >= 0 GROUP BY bucket, size
-        )
-        SELECT size, MIN(doc) AS doc, (SELECT COUNT(*) FROM crowded) AS buckets
-        FROM crowded WHERE size = (SELECT MAX(size) FROM crowded) GROUP BY size
+        ),
+        sizes AS (SELECT size, MIN(doc) AS doc, COUNT(*) AS buckets FROM crowded GROUP BY size),
+        totals AS (SELECT size, doc, SUM(buckets) OVER () AS buckets, MAX(size) OVER () AS largest FROM sizes)
+        SELECT size, doc, CAST(buckets AS BIGINT) AS buckets FROM totals WHERE size = largest
     """
 
 
@@ -79,15 +90,18 @@ def alarms(options: Near, crowds: Sequence[Mapping[str, int]]) -> list[str]:
     ]
 
 
-def pairs(max_bucket: int) -> str:
+def pairs(max_bucket: int, bands: range) -> str:
     """SQL for the pairs of `members` that share a bucket, by the keep rule's order in each.
 
     Those of a crowd are made where its members are seated, a neighbour a column: a join of members by their seats moves
-    each of them 20 times.
+    each of them 20 times. Several bands give nearly the same pairs, which are told apart before they are written.
     """
+    every = f"SELECT {_TOGETHER if len(bands) > 1 else ''} {_PAIR} FROM found WHERE later >= 0"
     steps = range(1, NEIGHBOURS + 1)
     beside = ", ".join(f"LEAD({name}, {step}) OVER seats AS {name}_{step}" for step in steps for name in _NAMED)
-    chosen = ", ".join(f"CASE step {_cases(name, steps)} END AS other_{name}" for name in _NAMED)
+    chosen = ", ".join(
+        f"{_chosen('step', {step: f'{name}_{step}' for step in steps})} AS other_{name}" for name in _NAMED
+    )
     return f"""
         WITH small AS (SELECT bucket, keep_key, doc FROM members WHERE size <= {max_bucket}),
         large AS (SELECT bucket, following, keep_key, doc FROM members WHERE size > {max_bucket}),
@@ -99,8 +113,7 @@ def pairs(max_bucket: int) -> str:
         seated AS (
             SELECT keep_key, doc, {beside} FROM large WINDOW seats AS (PARTITION BY bucket ORDER BY following, doc)
         ),
-        steps AS ({" UNION ALL ".join(f"SELECT {step} AS step" for step in steps)}),
-        neighbours AS (SELECT keep_key, doc, {chosen} FROM seated CROSS JOIN steps),
+        neighbours AS (SELECT keep_key, doc, {chosen} FROM seated CROSS JOIN {_numbers("step", steps)}),
         ordered AS (
             SELECT *, keep_key < other_keep_key OR (keep_key = other_keep_key AND doc < other_doc) AS first
             FROM neighbours WHERE other_doc IS NOT NULL
@@ -114,9 +127,15 @@ def pairs(max_bucket: int) -> str:
                 CASE WHEN first THEN other_keep_key ELSE keep_key END, CASE WHEN first THEN other_doc ELSE doc END
             FROM ordered
         )
-        SELECT {_PAIR} FROM found WHERE later >= 0
+        {f"SELECT DISTINCT {_PAIR} FROM ({every}) AS together" if len(bands) > 1 else every}
     """
 
 
-def _cases(name: str, steps: range) -> str:
-    return " ".join(f"WHEN {step} THEN {name}_{step}" for step in steps)
+def _numbers(name: str, values: range) -> str:
+    """A table of numbers, in a column of this name."""
+    return f"(VALUES {', '.join(f'({value})' for value in values)}) AS numbers({name})"
+
+
+def _chosen(number: str, columns: Mapping[int, str]) -> str:
+    """The column that a number stands for."""
+    return f"CASE {number} {' '.join(f'WHEN {value} THEN {column}' for value, column in columns.items())} END"
