@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from megatron.core.datasets.indexed_dataset import IndexedDataset
 from olmo_core.data import NumpyPaddedFSLDatasetConfig
 from olmo_core.data.types import LongDocStrategy
 
@@ -62,6 +61,9 @@ def exported(request: pytest.FixtureRequest, tmp_path: Path, make_store: Callabl
 def test_megatron_reads_every_document(exported: Exported) -> None:
     exported.to("megatron")
     prefixes = sorted(str(path.with_suffix("")) for path in exported.out.glob("train-*.bin"))
+    # Here, since its import takes 4 s: workers that only collect this test do without.
+    from megatron.core.datasets.indexed_dataset import IndexedDataset
+
     datasets = [IndexedDataset(prefix) for prefix in prefixes]
     assert [tokens.tolist() for dataset in datasets for tokens in dataset[:]] == exported.documents()
     for dataset in datasets:
