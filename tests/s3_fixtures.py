@@ -25,14 +25,17 @@ def _proxy(server: Server) -> Iterator[Proxy]:
     made.shutdown()
 
 
+def variables(proxy: Proxy) -> dict[str, str]:
+    """The environment that names a proxy as the cloud's tools would have it."""
+    return {"AWS_ENDPOINT_URL": proxy.address, "AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET,
+            "AWS_REGION": "us-east-1"}  # fmt: skip
+
+
 @pytest.fixture
 def proxy(_proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Proxy:
-    """The proxy, which the environment names as the cloud's tools would have it."""
+    """The proxy, which the environment names."""
     _proxy.begin()
-    for name, value in {
-        "AWS_ENDPOINT_URL": _proxy.address, "AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET,
-        "AWS_REGION": "us-east-1",
-    }.items():  # fmt: skip
+    for name, value in variables(_proxy).items():
         monkeypatch.setenv(name, value)
     return _proxy
 

@@ -113,7 +113,8 @@ def _trained(rank: int, world: int, port: int, folder: str, state: Any, queue: A
 
 
 def on_ranks(world: int, folder: Path, state: Any = None) -> list[Any]:
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")  # six ranks share one import of torch
+    context.set_forkserver_preload(["torch", "torchdata.stateful_dataloader", "gristmill.adapters.streams"])
     queue, meeting = context.Queue(), distributed.TCPStore("127.0.0.1", 0, is_master=True)
     arguments = [(rank, world, meeting.port, str(folder), state, queue) for rank in range(world)]
     processes = [context.Process(target=_trained, args=each) for each in arguments]
