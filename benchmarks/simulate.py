@@ -245,7 +245,7 @@ _INTRODUCTION = (
 def _cell(result: dict[str, Any], name: str) -> str:
     simulated, real = result["simulated"][name], result["real"][name]
     shown = f"{simulated:,.2f} / {real:,.2f}" if isinstance(simulated, float) else f"{simulated:,} / {real:,}"
-    runs = [run[name] for run in result["runs"]]
+    runs = [run[name] for run in result.get("runs", [result["real"]])]  # which results of before have not
     between = f"; {min(runs):,.2f} to {max(runs):,.2f} in {len(runs)} runs" if max(runs) > min(runs) else ""
     return f"{shown} ({_off(result, name):+.1%}{'' if _within(result, name) else ' **off**'}{between})"
 

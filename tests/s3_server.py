@@ -55,7 +55,7 @@ class Server:
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [Path(sys.executable).with_name("weed"), "mini", f"-dir={folder}", f"-bucket={BUCKET}",
-                 f"-s3.config={folder / 's3.json'}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-volume.max=50",
+                 f"-s3.config={folder / 's3.json'}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-volume.max=100",
                  "-master.volumeSizeLimitMB=64", "-master.telemetry=false", *ports],
                 stdout=log, stderr=log, cwd=folder,
             )  # fmt: skip

@@ -110,7 +110,7 @@ class Contest:
             try:
                 return {"cold": self._epoch(None), "warm": self._epoch(self.seconds)}
             except ContenderError as error:
-                return {"error": str(error)}
+                return {"error": str(error).strip().rpartition("\n")[2]}  # a worker's has a traceback above
 
     def _epoch(self, seconds: float | None) -> Figures:
         """A cold epoch is read to its end, so that the cache is whole."""

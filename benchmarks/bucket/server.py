@@ -24,7 +24,7 @@ class Bucket:
 
     def holds(self, prefix: str) -> bool:
         """Whether all that belongs below a prefix was put there."""
-        return bool(obstore.list(self._client, f"uploaded/{prefix}").collect())
+        return any(entry["path"] == f"uploaded/{prefix}" for entry in obstore.list(self._client, "uploaded").collect())
 
     def add(self, prefix: str, files: Iterable[Path], folder: Path) -> None:
         """Put files of a folder below a prefix, once; the mark that they are all there comes last."""

@@ -11,9 +11,11 @@ RIVALS = ("mosaicml-streaming", "litdata")
 
 def judge(measured: Measured) -> list[dict[str, Any]]:
     """Each target with what was measured; None where a part of it failed."""
+    wide = of_obstore(measured, "Loader, ids of four bytes")
     targets = [
         _verdict("the Loader's bytes/s, of obstore's alone", of_obstore(measured, "Loader"), 0.8),
-        _verdict("the same with ids of four bytes", of_obstore(measured, "Loader, ids of four bytes"), 0.8),
+        _verdict("the same, where obstore reads the very ranges that the Loader asks for", of_ranges(measured), 0.8),
+        _verdict("the Loader's bytes/s with ids of four bytes, of obstore's alone", wide, 0.8),
     ]
     for state in ("cold", "warm"):
         for rival in RIVALS:
@@ -34,6 +36,12 @@ def of_obstore(measured: Measured, name: str) -> float | None:
     """A loader's speed by that of the fastest setting of obstore alone."""
     cases = {case.name: case for case in measured["throughput"]}
     return ratio(cases[name], fastest([case for name, case in cases.items() if name.startswith("obstore")]))
+
+
+def of_ranges(measured: Measured) -> float | None:
+    """The loader's speed by that of obstore alone over the same ranges in the same order."""
+    cases = {case.name: case for case in measured["throughput"]}
+    return ratio(cases["Loader"], next(case for name, case in cases.items() if name.startswith("the Loader's ranges")))
 
 
 def of_peer(measured: Measured, rival: str, state: str) -> float | None:

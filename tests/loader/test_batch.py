@@ -44,6 +44,19 @@ def test_what_was_located_may_be_filled_in_any_order_and_again(plan):
             assert all(tally.tokens == 4 * 16 for tally in stack.tallies)
 
 
+@pytest.mark.parametrize("cut", ["chunk", "pad"])
+def test_any_part_of_what_was_located_is_filled_as_if_it_had_been_located_alone(plan, cut):
+    options = gm.PlanOptions(cut=cut)
+    plan = gm.Plan({"web": plan.sources[0].store}, seq_len=16, batch_size=4, steps=12, options=options)
+    assembler = Assembler(plan, KEYS, None, buffer_bytes=1 << 20)
+    whole = assembler.locate(group_of(plan, range(12)))
+    for first, end in ((0, 5), (5, 6), (6, 12), (0, 12)):
+        alone = assembler.fill(assembler.locate(group_of(plan, range(first, end))))
+        for part, stack in zip(assembler.fill(whole, range(first, end)), alone, strict=True):
+            assert part.steps == stack.steps and part.tallies == stack.tallies
+            assert_equal_batches(part.arrays, stack.arrays, f"steps {part.steps}")
+
+
 def test_no_map_is_leased_while_a_stack_is_in_hand(plan):
     assembler = Assembler(plan, KEYS, None, buffer_bytes=1 << 20, max_maps=3)
     for _ in assembler.fill(assembler.locate(group_of(plan, range(8)))):

@@ -28,6 +28,7 @@ from gristmill.order.plan import Plan
 from gristmill.store.blocks import BLOCK
 from gristmill.store.format import FRAME_TOKENS
 from gristmill.store.frames import CACHE_BYTES, Frames
+from gristmill.store.grid import distinct, first_uses
 from gristmill.store.keeping import fits_cache
 from gristmill.store.maps import MAX_MAPS
 from gristmill.store.table import DocumentColumns, ShardColumns, table_of
@@ -42,7 +43,6 @@ _STACK_BYTES = 4 << 20
 # Stacks that find and lease their blocks together, which in a window are mostly the same. Mapped tokens cost no lease,
 # and stacks that are used again sooner stay in the processor's caches.
 _LEASED_STACKS = 4
-_NO_EXTENTS: Ints = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -101,8 +101,8 @@ class Located(NamedTuple):
     """A group with the places of its tokens: all that must be fetched before it can be filled. Nothing is leased.
 
     `reach` are the tokens that are read from each piece's position on, `edges` the first piece of each row,
-    `figures` the first three of each step's tally, `extents` what the pieces touch of the table's grid, in order of
-    first use; none where all shards are mapped as they are.
+    `figures` the first three of each step's tally, `extents` the first and the last extent of the table's grid that
+    each piece needs; None where all shards are mapped as they are.
     """
 
     group: Group
@@ -111,7 +111,12 @@ class Located(NamedTuple):
     reach: Ints
     edges: Ints
     figures: list[tuple[int, int, int]]
-    extents: Ints
+    extents: tuple[Ints, Ints] | None
+
+    def pieces_of(self, places: range) -> slice:
+        """The pieces of consecutive steps of the group."""
+        rows = self.group.rows
+        return slice(int(self.edges[places.start * rows]), int(self.edges[places.stop * rows]))
 
 
 def framed_rows(plan: Plan, seq_len: int) -> int:
@@ -219,16 +224,20 @@ class Assembler:
         """Readers are about to take `step`: what is needed next is counted from there."""
         self._next_use.step = step
 
-    def touched(self, located: Located) -> Ints:
-        """The numbers of the extents that a group is read from and that are fetched, in order of first use."""
-        return located.extents[self._table.bins.fetched[self._table.grid.placed(located.extents)[0]]]
+    def touched(self, located: Located) -> tuple[Ints, Ints]:
+        """The numbers of the extents that are fetched for a group, in order of first use, and the place of its step."""
+        assert located.extents is not None
+        numbers, pieces = first_uses(*located.extents)
+        fetched = self._table.bins.fetched[self._table.grid.placed(numbers)[0]]
+        steps = (np.searchsorted(located.edges, pieces, side="right") - 1) // located.group.rows
+        return numbers[fetched], steps[fetched]
 
     def say_cost(self) -> None:
         """Say, once, what the order costs where stores are not on this machine and another order would cost less."""
         if self._kept or not self._plan.options.shuffle or (advice := self._cheaper_order()) is None:
             return
         segment, samples = self._plan.segments[0], self._plan.samples_of_steps(0, 1)
-        touched = self.touched(self.locate(Group(range(1), segment, samples, len(samples))))
+        touched, _ = self.touched(self.locate(Group(range(1), segment, samples, len(samples))))
         start, end = self._table.grid.byte_ranges(*self._table.grid.placed(touched))
         served = len(samples) * segment.seq_len * int(self._table.itemsizes.max())
         warnings.warn(
@@ -262,28 +271,27 @@ class Assembler:
         read = reach(pieces, "labels" in self.filler.keys)  # without labels the page after a piece is left alone
         shards, edges = self._table.shards_of(pieces.positions, read), pieces.edges(len(group.steps) * group.rows)
         figures = _figures(group, pieces, edges[:: group.rows])
-        framed = self._table.frames is not None
-        extents = self._table.grid.in_order_of_use(pieces.positions, read) if framed else _NO_EXTENTS
+        extents = None if self._table.frames is None else self._table.grid.needed(pieces.positions, read)
         return Located(group, shards, pieces, read, edges, figures, extents)
 
-    def fill(self, located: Located) -> Iterator[Stack]:
-        """The batches of a group, up to 4 MiB of them (at least one) a stack, each in memory of its own.
+    def fill(self, located: Located, places: range | None = None) -> Iterator[Stack]:
+        """The batches of a group, or of steps that follow each other in it, in stacks of up to 4 MiB (or one batch).
 
         Memory is used again when nothing refers to any of its batches; sizes are powers of two, so that there are few.
         Nothing is leased while a caller has a stack in hand.
         """
-        steps, most = len(located.group.steps), self._most_steps(located.group)
-        self._table.announce(located.shards, located.pieces.positions, located.reach)
+        places = range(len(located.group.steps)) if places is None else places
+        most, pieces = self._most_steps(located.group), located.pieces_of(places)
+        self._table.announce(located.shards, located.pieces.positions[pieces], located.reach[pieces])
         some = most * (_LEASED_STACKS if self._table.framed.any() else 1)
-        for first in range(0, steps, some):
-            yield from self._stacks(located, range(first, min(first + some, steps)), most)
+        for first in range(places.start, places.stop, some):
+            yield from self._stacks(located, range(first, min(first + some, places.stop)), most)
 
     def _stacks(self, located: Located, some: range, most: int) -> list[Stack]:
         """Some steps of a group, counted inside of it, in stacks that are filled under one lease."""
-        rows, (_, touched, pieces, read, edges, _, extents) = located.group.rows, located
-        placed = slice(int(edges[some.start * rows]), int(edges[some.stop * rows]))
-        whole = np.sort(extents) if len(some) == len(located.group.steps) else None
-        leased = self._table.tokens(touched, pieces.positions[placed], read[placed], whole)
+        touched, placed, needed = located.shards, located.pieces_of(some), located.extents
+        extents = None if needed is None else distinct(needed[0][placed], needed[1][placed])
+        leased = self._table.tokens(touched, located.pieces.positions[placed], located.reach[placed], extents)
         with leased as shards, self._documents(touched) as documents:
             return [self._stack(located, here, shards, documents) for here in _powers_of_two(some, most)]
 

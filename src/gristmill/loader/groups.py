@@ -50,3 +50,24 @@ def step_after(plan: Plan, step: int, batches: int) -> int:
     while missing := wanted - plan.skips.served(step):
         step += missing
     return step
+
+
+def joined(groups: Iterator[range], most: Callable[[int], int]) -> Iterator[list[range]]:
+    """Groups that follow each other evenly, in lists of up to `most` steps, which is told of the first of them.
+
+    No list has more steps than all before it, unless it is one group: so the first batch waits for no other here, too.
+    """
+    some: list[range] = []
+    before = 0
+    for group in groups:
+        steps = sum(map(len, some))
+        if some and not (_follows(group, some[-1]) and steps + len(group) <= min(most(some[0].start), before)):
+            yield some
+            some, before = [], before + steps
+        some.append(group)
+    if some:
+        yield some
+
+
+def _follows(group: range, last: range) -> bool:
+    return group.start == last[-1] + last.step and group.step == last.step

@@ -21,7 +21,7 @@ from gristmill.core.errors import ConfigError
 from gristmill.loader.batch import Assembler, Group, Located, Stack, Tally, unstacked
 from gristmill.loader.fetchahead import FetchAhead
 from gristmill.loader.fill import Batch, as_keys
-from gristmill.loader.groups import GroupSize, group_size, groups_of
+from gristmill.loader.groups import GroupSize, group_size, groups_of, joined
 from gristmill.loader.observed import Observed
 from gristmill.loader.orderahead import OrderAhead
 from gristmill.loader.partition import Partition
@@ -40,8 +40,8 @@ Item = TypeVar("Item")
 # In the place of the step from which on bytes are fetched ahead, once an iteration has gone on from there.
 _TAKEN = -1
 # What each process has for itself: it is made anew where a loader is unpickled.
-_OPENED = ("_order", "_assembler", "_ahead", "_built", "_foreseen", "_traffic", "_owner", "_tally", "_batches",
-           "_waited", "_began", "_observers", "_record")  # fmt: skip
+_OPENED = ("_order", "_assembler", "_sizes", "_ahead", "_built", "_foreseen", "_traffic", "_owner", "_tally",
+           "_batches", "_waited", "_began", "_observers", "_record")  # fmt: skip
 
 
 class RankOptions(TypedDict, total=False):
@@ -104,6 +104,7 @@ class PlanLoader(Observed, ABC, Generic[Item]):
             pad_to_multiple_of=self._pad_to_multiple_of,
             past_caches=self._threads > 0 and self._readahead_bytes >= _CACHED_BYTES,
         )
+        self._sizes: dict[int, GroupSize] = {}
         self._ahead: ReadAhead[Stack] | None = None
         self._built: Iterator[tuple[int, Item, Tally]] | None = None
         self._foreseen: tuple[int, Ahead] | None = None
@@ -172,10 +173,11 @@ class PlanLoader(Observed, ABC, Generic[Item]):
 
     def _fetch_ahead(self, step: int, every: int = 1) -> Ahead | None:
         """Begin to fetch what the steps from `step` on read, where a store is not on this machine."""
-        frames, groups = self._assembler.fetched, self._groups(step, every)
+        frames = self._assembler.fetched
         if frames is None:
             return None
-        return FetchAhead(frames, groups, self._locate, self._assembler.touched, self._readahead_bytes)
+        lists = joined(self._groups(step, every), lambda first: self._most_located(first, every))
+        return FetchAhead(frames, lists, self._locate, self._assembler.touched, self._readahead_bytes)
 
     def _fetched_from(self, step: int) -> Ahead | None:
         """What fetches ahead of an iteration from `step` on: as it was begun before, if it was."""
@@ -198,10 +200,10 @@ class PlanLoader(Observed, ABC, Generic[Item]):
     def _stacks(self, steps: range, ahead: Ahead | None = None) -> Iterator[Stack]:
         if ahead is None:
             return self._assembler.fill(self._locate(steps))
-        located = ahead.located(steps)
+        located, places = ahead.located(steps)
         ahead.reached(steps.start)
         self._assembler.reached(self._all_read(steps.start))
-        return self._assembler.fill(located)
+        return self._assembler.fill(located, places)
 
     def _all_read(self, step: int) -> int:
         """The step before which nothing is being read any more when the group at `step` begins."""
@@ -224,9 +226,18 @@ class PlanLoader(Observed, ABC, Generic[Item]):
 
     def _group_size(self, step: int) -> GroupSize:
         segment, assembler = self.plan.segment(step), self._assembler
-        row_bytes = assembler.filler.bytes_per_row(segment.seq_len)
-        rows, most = self._partition.rows(segment.batch_size), assembler.group_rows(segment.seq_len)
-        return group_size(rows, row_bytes, most, self._readahead_bytes, self._threads)
+        if segment.from_step not in self._sizes:  # which is asked several times a group
+            row_bytes = assembler.filler.bytes_per_row(segment.seq_len)
+            rows, most = self._partition.rows(segment.batch_size), assembler.group_rows(segment.seq_len)
+            found = group_size(rows, row_bytes, most, self._readahead_bytes, self._threads)
+            self._sizes[segment.from_step] = found
+        return self._sizes[segment.from_step]
+
+    def _most_located(self, step: int, every: int) -> int:
+        """How many of each `every`-th step from `step` on, all of one segment, are located at once."""
+        segment = self.plan.segment(step)
+        steps = max(1, self._assembler.group_rows(segment.seq_len) // self._partition.rows(segment.batch_size))
+        return steps if segment.to_step is None else min(steps, -(-(segment.to_step - step) // every))
 
     def _groups(self, step: int, every: int = 1) -> Iterator[range]:
         return groups_of(self.plan, step, lambda first: self._group_size(first).steps, every)

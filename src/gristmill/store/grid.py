@@ -50,25 +50,23 @@ class Grid:
 
     def touched(self, positions: Ints, lengths: Ints) -> Ints:
         """The extents that pieces [positions, + lengths) need, each once, in rising order, counted through shards."""
-        return _distinct(*self._needed(positions, lengths))
+        return distinct(*self.needed(positions, lengths))
 
     def in_order_of_use(self, positions: Ints, lengths: Ints) -> Ints:
         """The same in the order in which the pieces first need them."""
-        numbers = _ranges(*self._needed(positions, lengths))
-        _, first = np.unique(numbers, return_index=True)
-        return numbers[np.sort(first)]
+        return first_uses(*self.needed(positions, lengths))[0]
 
     def numbers(self, positions: Ints, lengths: Ints) -> tuple[Ints, Ints]:
         """Piece and extent of all extents that each piece needs, piece by piece, counted through all shards."""
-        first, last = self._needed(positions, lengths)
-        return np.repeat(np.arange(len(first)), last - first + 1), _ranges(first, last)
+        first, last = self.needed(positions, lengths)
+        return _owners(first, last), _ranges(first, last)
 
     def placed(self, numbers: Ints) -> tuple[Ints, Ints]:
         """Shard and place of extents that are counted through all shards."""
         shards = np.searchsorted(self.firsts, numbers, side="right") - 1
         return shards, numbers - self.firsts[shards]
 
-    def _needed(self, positions: Ints, lengths: Ints) -> tuple[Ints, Ints]:
+    def needed(self, positions: Ints, lengths: Ints) -> tuple[Ints, Ints]:
         """The first and the last extent of each piece; one that holds all but the last token of a piece holds all."""
         last = positions + np.maximum(lengths, 1) - 1
         first_shards = last_shards = np.searchsorted(self.starts, positions, side="right") - 1
@@ -144,11 +142,26 @@ def runs(shards: Ints, starts: Ints, ends: Ints, most: int = MOST_BYTES) -> list
 def _ranges(first: Ints, last: Ints) -> Ints:
     """All numbers of the ranges first[i] to last[i], both included."""
     counts = last - first + 1
+    if counts.sum() == len(first):  # one each, as nearly all pieces have
+        return first
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     numbers: Ints = np.repeat(first, counts) + within
     return numbers
 
 
-def _distinct(first: Ints, last: Ints) -> Ints:
+def _owners(first: Ints, last: Ints) -> Ints:
+    """Of all these numbers, which range each is of."""
+    return np.repeat(np.arange(len(first)), last - first + 1)
+
+
+def first_uses(first: Ints, last: Ints) -> tuple[Ints, Ints]:
+    """The extents first[i] to last[i] of pieces, each once, in the order of first use, and the piece that uses it."""
+    numbers = _ranges(first, last)
+    uses = np.sort(np.unique(numbers, return_index=True)[1])
+    return numbers[uses], _owners(first, last)[uses]
+
+
+def distinct(first: Ints, last: Ints) -> Ints:
+    """The same in rising order."""
     numbers = np.sort(_ranges(first, last))
     return numbers[np.diff(numbers, prepend=-1) > 0]  # np.unique takes three times as long
