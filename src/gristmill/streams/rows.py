@@ -30,7 +30,8 @@ class Rows(NamedTuple):
         """Rows [first, stop)."""
         edges = self.edges[first : stop + 1]
         own = slice(int(edges[0]), int(edges[-1]))
-        return Rows(edges - edges[0], *(column[own] for column in self[1:]))
+        columns = self.positions[own], self.lengths[own]
+        return Rows(edges - edges[0], *columns, self.follows[own], self.truncated[own])
 
 
 # From the offsets of documents, a sequence length and the key of the rows' order (None: as they come).
