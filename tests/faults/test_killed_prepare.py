@@ -162,16 +162,15 @@ def test_killed_while_it_writes_shards_it_keeps_those_that_are_done(
 
 
 def workers_of(process: subprocess.Popen[str]) -> list[int]:
-    """The worker processes of a run's group, by what they were started with."""
-    found = []
+    """The workers of a run: children of the command, whose parent only watches, but for the tracker of resources."""
+    parents = {}
     for task in Path("/proc").glob("[0-9]*"):
         try:
-            group = int((task / "stat").read_text().rpartition(")")[2].split()[2])
-            if group == process.pid and b"spawn_main" in (task / "cmdline").read_bytes():
-                found.append(int(task.name))
+            if b"resource_tracker" not in (task / "cmdline").read_bytes():
+                parents[int(task.name)] = int((task / "stat").read_text().rpartition(")")[2].split()[1])
         except OSError:
             continue  # it has ended meanwhile
-    return found
+    return [task for task, parent in parents.items() if parents.get(parent) == process.pid]
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds worker processes in /proc")
