@@ -93,7 +93,7 @@ def _page(context: SparkContext) -> str:
     """The address of a standalone master's page, at a port that the master itself is asked for."""
     jvm = context._jvm
     assert jvm is not None
-    address = jvm.org.apache.spark.rpc.RpcAddress.fromSparkURL(context.master.split(",")[0])
+    address = jvm.org.apache.spark.rpc.RpcAddress.fromSparkURL((context.master or "").split(",")[0])
     asked = "org.apache.spark.deploy.master.MasterMessages$BoundPorts"
     request, response = (jvm.java.lang.Class.forName(asked + what) for what in ("Request$", "Response"))
     master = jvm.org.apache.spark.SparkEnv.get().rpcEnv().setupEndpointRef(address, "Master")

@@ -31,10 +31,8 @@ def lay_rows(
     `order` are the documents whose rests are packed, and `starts` where in it each packed row begins.
     """
     full = rows.size - starts.size
-    windows, inside = (
-        empty(full, np.int64),
-        empty(full, np.int64),
-    )  # where each begins, and whether its document goes on
+    # Where each window begins, and whether its document goes on behind it.
+    windows, inside = empty(full, np.int64), empty(full, np.bool_)
     count = 0
     for document in range(offsets.size - 1):
         for begin in range(offsets[document], offsets[document + 1] - seq_len + 1, seq_len):
@@ -44,7 +42,7 @@ def lay_rows(
     for i in range(rows.size):
         edges[i] = to
         if rows[i] < full:
-            positions[to], lengths[to], follows[to] = windows[rows[i]], seq_len, inside[rows[i]] != 0
+            positions[to], lengths[to], follows[to] = windows[rows[i]], seq_len, inside[rows[i]]
             to += 1
             continue
         packed = rows[i] - full
