@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from gristmill.streams.stream import Batches
 
 # What a lane is asked for at once: many rows cost little more than one.
-_TAKEN_TOKENS = 1 << 17
+_TAKEN_TOKENS = 1 << 16
 _BUFFER_BYTES = 32 << 20
 Item = TypeVar("Item")
 Given = TypeVar("Given", covariant=True)
