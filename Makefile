@@ -25,8 +25,7 @@ check: $(VENV)/.tested
 # Hours of what `make test` does in minutes: fuzzed parsers, flipped bytes, kills and failed system calls.
 soak: $(VENV)/.tested
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --soak --record benchmarks/results/reliability \
-	  tests/fuzz tests/soak tests/faults tests/remote/test_prepare.py tests/adapters/test_stream_resume.py \
-	  tests/adapters/test_spark.py
+	  tests/fuzz tests/soak tests/faults tests/remote/test_prepare.py tests/adapters/test_stream_resume.py
 	$(BIN)/python benchmarks/reliability.py
 
 # The oldest Spark that is promised: its tests with pyspark 3.5, in an environment over .venv.
