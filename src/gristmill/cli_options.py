@@ -88,8 +88,10 @@ def _run(place: str, chosen: argparse.Namespace) -> int | None:
     """Call the function at `module:name`, imported only now: `--help` waits for no library."""
     module, _, name = place.partition(":")
     gc.disable()  # imports make no garbage
-    run = getattr(importlib.import_module(f"gristmill.{module}"), name)
-    gc.enable()
+    try:
+        run = getattr(importlib.import_module(f"gristmill.{module}"), name)
+    finally:
+        gc.enable()
     imported()
     code: int | None = run(chosen)
     return code
