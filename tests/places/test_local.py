@@ -6,6 +6,8 @@ import errno
 import fcntl
 import gc
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -153,3 +155,16 @@ def test_a_full_disk_is_one_sentence() -> None:
     full = Path("/dev/full")
     with pytest.raises(EngineError, match=f"The disk is full while writing {full}"), disk_errors(full):
         full.write_bytes(b"a")
+
+
+def test_a_lock_ends_with_its_process_though_a_fork_of_it_lives(tmp_path: Path) -> None:
+    code = (
+        "import os, sys, time; from gristmill.places.door import place_at\n"
+        "with place_at(sys.argv[1]).lock(wait=False):\n"
+        "    if os.fork() == 0: os.close(1); time.sleep(30)\n"
+        "    os.kill(os.getpid(), 9)\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", code, tmp_path / "lock"], stdout=subprocess.DEVNULL)
+    assert killed.returncode == -9
+    with place_at(tmp_path / "lock").lock(wait=False):
+        pass

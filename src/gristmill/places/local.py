@@ -213,11 +213,26 @@ class Local(Place):
                 raise ConfigError(f"{self.path} is a symbolic link, and a lock must be a file: remove the link.")
             Path(self.path).parent.mkdir(parents=True, exist_ok=True)
             opened = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        _locked.add(opened)
         try:
             fcntl.flock(opened, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield
         finally:
-            os.close(opened)
+            if opened in _locked:  # not in a process that was forked meanwhile
+                _locked.remove(opened)
+                os.close(opened)
+
+
+# Files that this process has locked. A forked one would keep the lock for as long as it lives, after us, too.
+_locked: set[int] = set()
+
+
+def _let_go() -> None:
+    while _locked:
+        os.close(_locked.pop())
+
+
+os.register_at_fork(after_in_child=_let_go)
 
 
 def _raise(error: OSError) -> None:
