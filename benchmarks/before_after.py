@@ -86,7 +86,8 @@ CASES = {
     "shutil.rmtree(f'{folder}/made', ignore_errors=True)\n"
     "timed(lambda: gm.prepare(f'{folder}/made.yaml', options=gm.RunOptions(workers=2)))",
     "gristmill prepare: all rules of datatrove, gpt2": "import subprocess\n"
-    "command = [sys.executable, '-m', 'gristmill', 'prepare', '--recipe', f'{folder}/datatrove.yaml', '--overwrite']\n"
+    "start = 'import sys; from gristmill.cli import main; sys.exit(main())'\n"  # as the command of every tree does
+    "command = [sys.executable, '-c', start, 'prepare', '--recipe', f'{folder}/datatrove.yaml', '--overwrite']\n"
     "timed(lambda: subprocess.run(command, capture_output=True, check=True))",
 }  # fmt: skip
 

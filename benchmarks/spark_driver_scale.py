@@ -36,6 +36,7 @@ from harness.machine import facts, load
 HERE = Path(__file__).resolve().parent
 DATA, RESULTS = HERE / "data" / "spark_driver_scale", HERE / "results"
 DOCUMENTS_A_FILE, TOKENS_A_SHARD = 2_000, 1_000_000  # so that units and shards grow with the corpus, too
+FIRST_COPY = 100_001  # the first of those documents that may be copies of earlier ones
 SMALL_QUERIES = {"default": None, "all by Spark": 0}
 LOOK_SECONDS, COLLECT_SECONDS = 0.2, 2.0
 
@@ -43,7 +44,7 @@ LOOK_SECONDS, COLLECT_SECONDS = 0.2, 2.0
 def make(folder: Path, documents: int) -> None:
     """The corpus as Parquet files."""
     for first in range(0, documents, DOCUMENTS_A_FILE):
-        numbers = np.arange(first, min(first + DOCUMENTS_A_FILE, documents))
+        numbers = FIRST_COPY + np.arange(first, min(first + DOCUMENTS_A_FILE, documents))
         table = pa.table({"id": pa.array(numbers).cast(pa.string()), "text": texts_of(numbers)})
         pq.write_table(table, folder / f"{first:09d}.parquet")
 
