@@ -7,10 +7,12 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gristmill.core.errors import ConfigError, EngineError
+from gristmill.engine.spark import SparkEngine
 from gristmill.engine.spark_session import make_session, told
 from gristmill.run import RunOptions, prepare
 from spark_cluster import SparkCluster
@@ -91,31 +93,40 @@ def test_an_output_that_cannot_be_written_is_told_before_spark_is_started(
 
 IMPATIENT = """
 import sys
+from pyspark import SparkContext
 from gristmill.core.errors import EngineError
 from gristmill.engine import spark_session
 
 spark_session._ROOM = 0.2
-try:
-    print(spark_session.make_session(sys.argv[1], None, 2).range(3).count(), "rows")
-except EngineError as error:
-    print(error)
+for memory in sys.argv[2:]:
+    if SparkContext._jvm:
+        SparkContext._jvm.java.lang.System.setProperty("spark.executor.memory", memory)
+    try:
+        print(spark_session.make_session(sys.argv[1], None, 2).range(3).count(), "rows")
+    except EngineError as error:
+        print(error)
 """
 
 
-def said_by_an_impatient_run(master: str, executor_memory: str) -> str:
-    asked = f"--executor-memory {executor_memory} --total-executor-cores 1 pyspark-shell"
+@pytest.fixture(scope="module")
+def said(spark_cluster: SparkCluster) -> list[str]:
+    """What two impatient runs of one process say: one that asks for too much memory, and one that does not."""
+    sizes = ("100g", "512m")
+    asked = f"--executor-memory {sizes[0]} --total-executor-cores 1 pyspark-shell"
     more = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_SUBMIT_ARGS": asked}
-    command = [sys.executable, "-c", IMPATIENT, master]
-    return subprocess.run(command, env={**os.environ, **more}, capture_output=True, text=True).stdout
+    command = [sys.executable, "-c", IMPATIENT, spark_cluster.address, *sizes]
+    return subprocess.run(command, env={**os.environ, **more}, capture_output=True, text=True).stdout.splitlines()
 
 
-def test_a_master_that_has_no_room_for_the_run_says_so_instead_of_waiting(spark_cluster: SparkCluster) -> None:
-    said = said_by_an_impatient_run(spark_cluster.address, "100g")
-    assert said.startswith(f"Spark at {spark_cluster.address} gave no executor in 0.2 seconds: all of its workers")
+def test_a_master_that_has_no_room_for_the_run_says_so_instead_of_waiting(
+    said: list[str], spark_cluster: SparkCluster
+) -> None:
+    waited = f"Spark at {spark_cluster.address} gave no executor in 0.2 seconds: all of its workers"
+    assert said[0].startswith(waited), said
 
 
-def test_executors_that_take_long_to_start_are_waited_for(spark_cluster: SparkCluster) -> None:
-    assert said_by_an_impatient_run(spark_cluster.address, "512m") == "3 rows\n"
+def test_executors_that_take_long_to_start_are_waited_for(said: list[str]) -> None:
+    assert said[1:] == ["3 rows"]
 
 
 ABSENT = """
@@ -130,15 +141,17 @@ sys.meta_path.insert(0, Absent())
 """
 
 
-def test_executors_without_the_package_end_the_run_with_one_sentence_and_no_store(tmp_path: Path) -> None:
+def test_executors_without_the_package_end_the_run_with_one_sentence_and_no_store(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "sitecustomize.py").write_text(ABSENT)
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\nPYTHONPATH="{tmp_path}:$PYTHONPATH" exec "{sys.executable}" "$@"\n')
     python.chmod(0o755)
     (tmp_path / "a.txt").write_text("Some text for nobody.")
-    command = [sys.executable, "-m", "gristmill", "prepare", tmp_path / "a.txt", "--out", tmp_path / "out",
-               "--tokenizer", "byte", "--engine", "spark", "--master", "local[1]"]  # fmt: skip
-    alone = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": str(python)}
-    done = subprocess.run(command, env=alone, capture_output=True, text=True)
-    assert done.returncode == 1 and "have no gristmill: install gristmill on every node" in done.stderr, done.stderr
-    assert "Traceback" not in done.stderr and not (tmp_path / "out" / "manifest.json").exists()
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(python))
+    recipe = {"out": str(tmp_path / "out"), "sources": [{"name": "a", "paths": [str(tmp_path / "a.txt")]}],
+              "tokenizer": "byte"}  # fmt: skip
+    with pytest.raises(EngineError, match="have no gristmill: install gristmill on every node") as told:
+        prepare(recipe, engine=SparkEngine(spark), progress=False)
+    assert "\n" not in str(told.value) and not (tmp_path / "out" / "manifest.json").exists()
