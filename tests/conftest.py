@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -104,6 +107,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """The long runs of `make soak`, and where they leave their figures."""
     parser.addoption("--soak", action="store_true", help="try many more cases: hours instead of minutes")
     parser.addoption("--record", type=Path, help="a folder for the figures of docs/reliability.md")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """No process that tests start waits for the disk, as `_no_fsync` has it: 10 ms a file where the disk is busy."""
+    if hasattr(config, "workerinput") or "LD_PRELOAD" in os.environ or not shutil.which("cc"):
+        return
+    folder = tempfile.mkdtemp(prefix="no-fsync-")
+    config.add_cleanup(lambda: shutil.rmtree(folder))
+    command = ["cc", "-shared", "-fPIC", "-o", f"{folder}/no_fsync.so", "-x", "c", "-"]
+    subprocess.run(command, input="int fsync(int file) { return 0; }\nint fdatasync(int file) { return 0; }\n",
+                   text=True, check=True)  # fmt: skip
+    os.environ["LD_PRELOAD"] = command[4]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -93,40 +93,31 @@ def test_an_output_that_cannot_be_written_is_told_before_spark_is_started(
 
 IMPATIENT = """
 import sys
-from pyspark import SparkContext
 from gristmill.core.errors import EngineError
 from gristmill.engine import spark_session
 
 spark_session._ROOM = 0.2
-for memory in sys.argv[2:]:
-    if SparkContext._jvm:
-        SparkContext._jvm.java.lang.System.setProperty("spark.executor.memory", memory)
-    try:
-        print(spark_session.make_session(sys.argv[1], None, 2).range(3).count(), "rows")
-    except EngineError as error:
-        print(error)
+try:
+    print(spark_session.make_session(sys.argv[1], None, 2).range(3).count(), "rows")
+except EngineError as error:
+    print(error)
 """
 
 
-@pytest.fixture(scope="module")
-def said(spark_cluster: SparkCluster) -> list[str]:
-    """What two impatient runs of one process say: one that asks for too much memory, and one that does not."""
-    sizes = ("100g", "512m")
-    asked = f"--executor-memory {sizes[0]} --total-executor-cores 1 pyspark-shell"
+def said_by_an_impatient_run(master: str, executor_memory: str) -> str:
+    asked = f"--executor-memory {executor_memory} --total-executor-cores 1 pyspark-shell"
     more = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_SUBMIT_ARGS": asked}
-    command = [sys.executable, "-c", IMPATIENT, spark_cluster.address, *sizes]
-    return subprocess.run(command, env={**os.environ, **more}, capture_output=True, text=True).stdout.splitlines()
+    command = [sys.executable, "-c", IMPATIENT, master]
+    return subprocess.run(command, env={**os.environ, **more}, capture_output=True, text=True).stdout
 
 
-def test_a_master_that_has_no_room_for_the_run_says_so_instead_of_waiting(
-    said: list[str], spark_cluster: SparkCluster
-) -> None:
-    waited = f"Spark at {spark_cluster.address} gave no executor in 0.2 seconds: all of its workers"
-    assert said[0].startswith(waited), said
+def test_a_master_that_has_no_room_for_the_run_says_so_instead_of_waiting(spark_cluster: SparkCluster) -> None:
+    said = said_by_an_impatient_run(spark_cluster.address, "100g")
+    assert said.startswith(f"Spark at {spark_cluster.address} gave no executor in 0.2 seconds: all of its workers")
 
 
-def test_executors_that_take_long_to_start_are_waited_for(said: list[str]) -> None:
-    assert said[1:] == ["3 rows"]
+def test_executors_that_take_long_to_start_are_waited_for(spark_cluster: SparkCluster) -> None:
+    assert said_by_an_impatient_run(spark_cluster.address, "512m") == "3 rows\n"
 
 
 ABSENT = """
