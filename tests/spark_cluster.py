@@ -89,12 +89,10 @@ def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkClu
 TROUBLES = {"spark.speculation": "true", "spark.speculation.interval": "100ms", "spark.speculation.quantile": "0.1",
             "spark.speculation.multiplier": "1.1", "spark.speculation.minTaskRuntime": "4s",
             "spark.task.maxFailures": "6"}  # fmt: skip
-# Java for the plan of each query would be written and compiled, by the driver and by every executor, for some rows.
-PLAIN = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
 @pytest.fixture(scope="session")
-def spark(spark_cluster: SparkCluster, _proxy: Proxy, soak: bool) -> Iterator[Any]:
+def spark(spark_cluster: SparkCluster, _proxy: Proxy) -> Iterator[Any]:
     """A classic session at the cluster; a process has one, so all tests of it share this.
 
     Its executors have the keys of the bucket, and room for a row of 200 MB; its driver is a Spark Connect server, too.
@@ -107,9 +105,7 @@ def spark(spark_cluster: SparkCluster, _proxy: Proxy, soak: bool) -> Iterator[An
     half = {"spark.cores.max": "2", "spark.executor.cores": "1", "spark.executor.memory": "4g",
             "spark.sql.shuffle.partitions": "7"}  # of 200, most would be empty  # fmt: skip
     keys = {f"spark.executorEnv.{name}": value for name, value in variables(_proxy).items()}
-    session = builder.config(
-        map={**local, **half, **keys, **TROUBLES, **_connect(), **({} if soak else PLAIN)}
-    ).getOrCreate()
+    session = builder.config(map={**local, **half, **keys, **TROUBLES, **_connect()}).getOrCreate()
     session.sparkContext.setLogLevel("FATAL")
     session.sparkContext.addPyFile(str(Path(__file__).with_name("spark_again.py")))
     yield session
