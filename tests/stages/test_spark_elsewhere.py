@@ -107,10 +107,11 @@ def test_lost_workers_and_executors_and_rows_written_twice_change_no_byte_and_le
 
 
 def test_without_a_work_folder_the_bucket_of_the_store_has_it_and_the_driver_answers_small_queries(
-    read: Read, whole: Any, recipe_file: Path, bucket: str, spark: Any, tmp_path: Path
+    run: Run, read: Read, recipe_file: Path, bucket: str, spark: Any, tmp_path: Path, soak: bool
 ) -> None:
-    store = prepared(SparkEngine(spark, small_query=1 << 30), bucket, recipe_file, {}, {})
-    assert read(fetched(store, tmp_path / "there")) == whole
+    fewer: dict[str, Any] = {} if soak else {"dedup": ["exact"]}
+    store = prepared(SparkEngine(spark, small_query=1 << 30), bucket, recipe_file, fewer, {})
+    assert read(fetched(store, tmp_path / "there")) == read(run("here", **fewer))
     assert list(place_at(f"{store}/.work").walk(links=False)) == []
     assert [path for path in (tmp_path / "cache").rglob("*") if path.is_file() and path.stat().st_size] == []
 
