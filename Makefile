@@ -29,7 +29,7 @@ check: $(VENV)/.tested
 soak: $(VENV)/.tested
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --soak --record benchmarks/results/reliability \
 	  tests/fuzz tests/soak tests/faults tests/remote/test_prepare.py tests/remote/test_faults.py \
-	  tests/adapters/test_stream_resume.py tests/adapters/test_spark.py tests/examples/test_train_gpt.py \
+	  tests/adapters/test_stream_resume.py tests/examples/test_train_gpt.py \
 	  tests/stages/test_work_elsewhere.py tests/stages/test_spark_bytes.py tests/stages/test_spark_elsewhere.py \
 	  tests/core/test_bounds.py
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --soak -m hypothesis
