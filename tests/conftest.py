@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,17 +25,19 @@ sys.path.append(str(Path(__file__).parent))
 from forked_ranks import run_ranks
 from near_texts import edit, engine, jaccard, make_batch, shingles, texts_of
 from s3_fixtures import _proxy, proxy, server, upload
-from spark_cluster import needs_cluster, spark, spark_cluster
+from spark_cluster import needs_cluster, spark, spark_cluster, spark_connect
 
 __all__ = [  # fixtures
     "_proxy", "edit", "engine", "jaccard", "make_batch", "proxy", "run_ranks", "server", "shingles", "spark",
-    "spark_cluster", "texts_of", "upload",
+    "spark_cluster", "spark_connect", "texts_of", "upload",
 ]  # fmt: skip
 
 # No deadlines: the first call of a kernel compiles it, and the machines are shared.
 hypothesis.settings.register_profile("gristmill", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("gristmill")
 
+# Of a test's examples `make test` tries every fourth, other ones each time, but some at least; `make soak` has all.
+_SHARE, _LEAST = 4, 15
 Documents = Sequence[Sequence[int]]
 
 
@@ -104,9 +109,32 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record", type=Path, help="a folder for the figures of docs/reliability.md")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    """No process that tests start waits for the disk, as `_no_fsync` has it: 10 ms a file where the disk is busy."""
+    if hasattr(config, "workerinput") or "LD_PRELOAD" in os.environ or not shutil.which("cc"):
+        return
+    folder = tempfile.mkdtemp(prefix="no-fsync-")
+    config.add_cleanup(lambda: shutil.rmtree(folder))
+    command = ["cc", "-shared", "-fPIC", "-o", f"{folder}/no_fsync.so", "-x", "c", "-"]
+    subprocess.run(command, input="int fsync(int file) { return 0; }\nint fdatasync(int file) { return 0; }\n",
+                   text=True, check=True)  # fmt: skip
+    os.environ["LD_PRELOAD"] = command[4]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests of the cluster first: the worker of pytest's that gets the first part of all has them, and starts one."""
     items.sort(key=needs_cluster, reverse=True)
+    if not config.getoption("--soak"):
+        for test in {getattr(test, "__func__", test) for test in map(_hypothesis_test, items) if test}:
+            asked = test._hypothesis_internal_use_settings
+            fewer = min(asked.max_examples, max(_LEAST, asked.max_examples // _SHARE))
+            test._hypothesis_internal_use_settings = hypothesis.settings(asked, max_examples=fewer)
+
+
+def _hypothesis_test(item: pytest.Item) -> Any:
+    """The function of a test that Hypothesis calls with its examples, or None."""
+    test = getattr(item, "obj", None)
+    return test if hypothesis.is_hypothesis_test(test) else None
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,11 @@
 """What tests have executors do again: workers that end, executors that are killed, attempts that are late.
 
-Classes lie in a module, since tasks name them: a driver that uses them gives its executors this folder as PYTHONPATH.
+Classes lie in a module, since tasks name them: the session of tests gives its executors this file.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import time
@@ -16,28 +17,48 @@ from gristmill.engine import spark_tables
 from gristmill.engine.spark import SparkEngine
 from gristmill.frames.rows import RowFiles
 
+# Names, on the driver, the folder in which files say what was ended.
 LOST = "GRISTMILL_TEST_LOST"
-# Settings under which a second attempt at a late task is begun soon.
-SPECULATION = {"spark.speculation": "true", "spark.speculation.interval": "100ms", "spark.speculation.quantile": "0.1",
-               "spark.speculation.multiplier": "1.1", "spark.speculation.minTaskRuntime": "100ms"}  # fmt: skip
+
+
+class Turning(SparkEngine):
+    """Answers the first query by 1 part of Spark, the next by 7, then by `most`, and so on."""
+
+    most = 200
+
+    def query(self, *given: Any) -> list[Any]:
+        self._turns = getattr(self, "_turns", itertools.cycle((1, 7, self.most)))
+        kept = self._session.conf.get("spark.sql.shuffle.partitions")
+        self._session.conf.set("spark.sql.shuffle.partitions", next(self._turns))
+        try:
+            return super().query(*given)
+        finally:
+            self._session.conf.set("spark.sql.shuffle.partitions", kept)
 
 
 class Again(spark_tables._Writing):
     """The first attempt to write the rows of a query's first part ends when they are published."""
 
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        object.__setattr__(self, "lost", os.environ[LOST])
+
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        yield from _ended_once(super().__call__(batches), self.out.parent.name)
+        yield from _ended_once(super().__call__(batches), Path(self.lost, self.out.parent.name))
 
 
 class RowsAgain(RowFiles):
     """The first attempt to write rows of a DataFrame ends when the first of its files is published."""
 
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        object.__setattr__(self, "lost", os.environ[LOST])
+
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        yield from _ended_once(super().__call__(batches), "rows")
+        yield from _ended_once(super().__call__(batches), Path(self.lost, "rows"))
 
 
-def _ended_once(answers: Iterable[Any], name: str) -> Iterator[Any]:
-    once = Path(os.environ[LOST], name)
+def _ended_once(answers: Iterable[Any], once: Path) -> Iterator[Any]:
     for answer in answers:
         if not once.exists():
             once.touch()

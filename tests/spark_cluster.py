@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,6 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from breaking_proxy import Proxy
+from s3_fixtures import variables
 
 _START_SECONDS = 300
 _WORKERS = 2
@@ -31,7 +35,7 @@ class SparkCluster:
         self._processes = [self._started("master", "Master", "127.0.0.1", "--port", "0", "--webui-port", "0")]
         self.address = self._read_address()
         for number in range(_WORKERS):
-            room = ("--cores", "2", "--memory", "2g", "--work-dir", str(folder / f"worker-{number}"))
+            room = ("--cores", "2", "--memory", "8g", "--work-dir", str(folder / f"worker-{number}"))
             host = f"127.0.0.{2 + number}"  # of its own: Spark begins a second attempt at a task on another host only
             flags = (*room, "--webui-port", "0", self.address)
             self._processes.append(self._started(f"worker-{number}", "Worker", host, *flags))
@@ -80,20 +84,51 @@ def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkClu
     cluster.stop()
 
 
+# A second attempt at a task is begun when it is late, and one that fails gets more attempts than usual: tests that end
+# workers and executors, or keep them waiting, share the session of all others.
+TROUBLES = {"spark.speculation": "true", "spark.speculation.interval": "100ms", "spark.speculation.quantile": "0.1",
+            "spark.speculation.multiplier": "1.1", "spark.speculation.minTaskRuntime": "4s",
+            "spark.task.maxFailures": "6"}  # fmt: skip
+
+
 @pytest.fixture(scope="session")
-def spark(spark_cluster: SparkCluster) -> Iterator[Any]:
-    """A classic session at the cluster; a process has one, so all tests of it share this."""
+def spark(spark_cluster: SparkCluster, _proxy: Proxy) -> Iterator[Any]:
+    """A classic session at the cluster; a process has one, so all tests of it share this.
+
+    Its executors have the keys of the bucket, and room for a row of 200 MB; its driver is a Spark Connect server, too.
+    """
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.ui.enabled": "false"}
     builder = SparkSession.builder.master(spark_cluster.address).appName("tests")
-    half = {"spark.cores.max": "2", "spark.executor.cores": "1", "spark.executor.memory": "512m",
+    half = {"spark.cores.max": "2", "spark.executor.cores": "1", "spark.executor.memory": "4g",
             "spark.sql.shuffle.partitions": "7"}  # of 200, most would be empty  # fmt: skip
-    session = builder.config(map={**local, **half}).getOrCreate()
+    keys = {f"spark.executorEnv.{name}": value for name, value in variables(_proxy).items()}
+    session = builder.config(map={**local, **half, **keys, **TROUBLES, **_connect()}).getOrCreate()
     session.sparkContext.setLogLevel("FATAL")
+    session.sparkContext.addPyFile(str(Path(__file__).with_name("spark_again.py")))
     yield session
     session.stop()
+
+
+def _connect() -> dict[str, str]:
+    """Settings that make a driver a Spark Connect server; pyspark 3.5 has no jar of it."""
+    import pyspark
+
+    if not list(Path(pyspark.__file__).parent.glob("jars/spark-connect_*.jar")):
+        return {}
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = str(found.getsockname()[1])
+    return {"spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin", "spark.connect.grpc.binding.port": port,
+            "spark.connect.grpc.binding.address": "127.0.0.1"}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def spark_connect(spark: Any) -> str:
+    """The address of Spark Connect at the driver of the session."""
+    return f"sc://127.0.0.1:{spark.sparkContext.getConf().get('spark.connect.grpc.binding.port')}"
 
 
 def needs_cluster(item: pytest.Item) -> bool:

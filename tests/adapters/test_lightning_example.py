@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import runpy
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -25,19 +22,6 @@ Run = Callable[..., None]
 
 def data(store: Path, folder: Path) -> tuple[str, ...]:
     return "--dataset_dir", str(store), "--out-dir", str(folder)
-
-
-def begin(store: Path, folder: Path, *options: str) -> subprocess.Popen[str]:
-    """The example in a process of its own."""
-    command = [sys.executable, str(EXAMPLE), *data(store, folder), *SMALL, *options]
-    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    return subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, **pipes)
-
-
-def end(run: subprocess.Popen[str]) -> None:
-    printed, _ = run.communicate(timeout=240)
-    assert run.returncode == 0, printed[-4000:]
-    assert "waited for data" in printed
 
 
 @pytest.fixture
@@ -68,17 +52,17 @@ def store(tmp_path: Path, make_store: Callable[..., Path], make_documents: Calla
 
 
 def test_two_ranks_stopped_and_resumed_as_one_are_the_run_that_never_stopped(
-    tmp_path: Path, store: Path, run_here: Run
+    tmp_path: Path, store: Path, run_here: Run, run_ranks: Callable[..., str]
 ) -> None:
     whole, elastic = tmp_path / "whole", tmp_path / "elastic"
-    two_ranks = begin(store, elastic, "--stop-at", "5", "--devices", "2")
     run_here(store, whole)
     expected = losses(whole)
     assert list(expected) == list(range(1, 13))
     assert len({f"{loss:.3f}" for loss in expected.values()}) > 6
 
     # On 2 ranks gradients are summed in another order: equal but for the last digits.
-    end(two_ranks)
+    printed = run_ranks(2, EXAMPLE, *data(store, elastic), *SMALL, "--stop-at", "5", "--devices", "2")
+    assert "waited for data" in printed
     assert losses(elastic) == pytest.approx({step: expected[step] for step in range(1, 6)}, rel=1e-4)
     run_here(store, elastic, "--resume")
     assert losses(elastic) == pytest.approx(expected, rel=1e-4)

@@ -18,10 +18,12 @@ import gristmill as gm
 
 pytest.importorskip("pyspark")
 
+from gristmill.adapters import spark_rows
 from gristmill.adapters.spark import curate, read_documents, write_store
 from gristmill.adapters.spark_documents import Documents, mapped_frame
 from gristmill.frames import making
 from gristmill.store.manifest import Manifest
+from spark_again import LOST, RowsAgain, Troubled
 
 Row = tuple[str, str | None, int]
 BUCKET_BYTES = 4 << 10
@@ -88,41 +90,20 @@ def test_the_bytes_of_a_store_do_not_depend_on_order_and_partitions(
     assert content(tmp_path / "out") == content(store)
 
 
-TROUBLED = """
-import os, sys
-from pathlib import Path
-from pyspark.sql import SparkSession
-sys.path[:0] = sys.argv[4:]
-from spark_again import LOST, SPECULATION, RowsAgain, Troubled
-from test_spark import BUCKET_BYTES, ROWS, RULES, frame
-from gristmill.adapters import spark_rows
-from gristmill.adapters.spark import write_store
-from gristmill.frames import making
-
-out, master, places = sys.argv[1:4]
-spark_rows.SparkEngine, making.RowFiles, making.BUCKET_BYTES = Troubled, RowsAgain, BUCKET_BYTES
-Troubled.places, Troubled.kinds = Path(places), {**Troubled.kinds, "ShardJob": "late"}
-spark = SparkSession.builder.master(master).config(map={
-    **SPECULATION, "spark.cores.max": "2", "spark.executor.cores": "1", "spark.executor.memory": "512m",
-    "spark.sql.shuffle.partitions": "7", f"spark.executorEnv.{LOST}": places,
-    "spark.executorEnv.PYTHONPATH": os.pathsep.join(sys.argv[4:]),
-}).getOrCreate()
-write_store(frame(spark, ROWS), out, recipe=RULES, progress=False)
-"""
-
-
 def test_killed_executors_tasks_that_fail_once_published_and_second_attempts_change_no_byte(
-    spark_cluster: Any, store: Path, tmp_path: Path
+    spark: Any, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    alone = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
-    (tmp_path / "trouble").mkdir()
-    folders = [Path(__file__).parents[1], Path(__file__).parent]
-    command = [sys.executable, "-c", TROUBLED, tmp_path / "out", spark_cluster.address, tmp_path / "trouble", *folders]
-    made = subprocess.run(command, env=alone, capture_output=True, text=True)
-    assert made.returncode == 0, made.stderr[-3000:]
+    trouble = tmp_path / "trouble"
+    trouble.mkdir()
+    monkeypatch.setenv(LOST, str(trouble))
+    monkeypatch.setattr(making, "RowFiles", RowsAgain)
+    monkeypatch.setattr(spark_rows, "SparkEngine", Troubled)
+    monkeypatch.setattr(Troubled, "places", trouble)
+    monkeypatch.setattr(Troubled, "kinds", {**Troubled.kinds, "ShardJob": "late"})
+    write_store(frame(spark, ROWS), tmp_path / "out", recipe=RULES, progress=False)
     assert content(tmp_path / "out") == content(store)
     troubles = {"rows", "CurateJob", "CurateJob-again", "TokensJob", "TokensJob-again", "ShardJob", "ShardJob-again"}
-    assert {place.name for place in (tmp_path / "trouble").iterdir()} == troubles
+    assert {place.name for place in trouble.iterdir()} == troubles
 
 
 @pytest.fixture(scope="module")
@@ -254,13 +235,12 @@ def test_without_an_id_column_texts_make_ids_and_equal_ones_are_told_apart(spark
 CONNECT = """
 import sys
 from pyspark.sql import SparkSession, functions as F
-sys.path.insert(0, sys.argv[3])
+sys.path[:0] = sys.argv[3].split(":")
 from test_spark import BUCKET_BYTES, NARROW, ROWS, RULES, SCHEMA
 from gristmill.adapters.spark import curate, read_documents, write_store
 from gristmill.frames import making
 
-builder = SparkSession.builder.remote("local[2]")
-spark = builder.config(map={"spark.sql.shuffle.partitions": "3", "spark.driver.memory": "4g"}).getOrCreate()
+spark = SparkSession.builder.remote(sys.argv[4]).config("spark.sql.shuffle.partitions", "3").getOrCreate()
 df = spark.createDataFrame(ROWS, SCHEMA)
 out, large = sys.argv[1:3]
 large_buckets, making.BUCKET_BYTES = making.BUCKET_BYTES, BUCKET_BYTES
@@ -279,10 +259,13 @@ print(sum(shard.documents for split in manifest.splits.values() for shard in spl
 """
 
 
-def test_connect_gives_the_same_bytes_and_200_mb_beside_a_million_rows_pass(store: Path, tmp_path: Path) -> None:
-    alone = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
-    command = [sys.executable, "-c", CONNECT, tmp_path / "out", tmp_path / "large", Path(__file__).parent]
-    made = subprocess.run(command, env=alone, capture_output=True, text=True)
+def test_connect_gives_the_same_bytes_and_200_mb_beside_a_million_rows_pass(
+    store: Path, tmp_path: Path, spark_connect: str
+) -> None:
+    folders = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+    command = [sys.executable, "-c", CONNECT, tmp_path / "out", tmp_path / "large", os.pathsep.join(folders),
+               spark_connect]  # fmt: skip
+    made = subprocess.run(command, capture_output=True, text=True)
     assert made.returncode == 0, made.stderr[-3000:]
     assert made.stdout.splitlines() == [f"{len(ROWS)} {sum(map(len, map(gm.open, [store, store / 'val'])))}", "999999"]
     assert content(tmp_path / "out") == content(store)

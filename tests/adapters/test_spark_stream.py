@@ -16,7 +16,6 @@ import gristmill as gm
 from gristmill.adapters.spark_stream import SparkStreamLoader, clustered, stream_frame
 from gristmill.adapters.streams import TorchStreamLoader
 from gristmill.streams.frame_queries import find_columns, packed_table, rows_within
-from spark_connect import connect_server
 
 # An epoch is about 100 batches.
 ROWS, DOCUMENTS, SEQ_LEN, COUNT, STOP = 4, 240, 64, 120, 70
@@ -184,13 +183,11 @@ def test_filters_and_carried_fields_are_those_of_every_stream(documents: Any) ->
 
 
 def test_by_spark_connect_the_batches_are_the_same_and_a_session_that_ended_is_opened_again(
-    straight: Any, tmp_path: Path
+    straight: Any, spark_connect: str
 ) -> None:
     client = Path(__file__).with_name("connect_client.py")
-    with connect_server(tmp_path) as address:
-        done = subprocess.run(
-            [sys.executable, client, address, str(COUNT)], capture_output=True, text=True, timeout=900
-        )
+    command = [sys.executable, client, spark_connect, str(COUNT)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])
     digests = [hashlib.sha256(np.array(straight[:count]).tobytes()).hexdigest() for count in (COUNT, 10)]

@@ -2,6 +2,9 @@
 
 It is kept in `.venv-bare` and made anew when the dependencies change; the wheel is built and installed whenever a file
 of the package has changed. Workers of one test run share it, and the folder in which the README's commands were run.
+
+What the wheel says that it depends on is taken from this environment, where pip has put it under the same constraints:
+to unpack it once more took a minute of processor time. So is machine code of the very same sources.
 """
 
 from __future__ import annotations
@@ -13,13 +16,16 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 HOME = ROOT / ".venv-bare"
@@ -82,22 +88,46 @@ def digest(*paths: Path) -> str:
     return state.hexdigest()
 
 
-def install(python: Path, *options: str) -> None:
-    """Build the wheel from a copy, so that nothing of an earlier build gets into it, and install it."""
+def install() -> None:
+    """Build the wheel from a copy, so that nothing of an earlier build gets into it, and install it alone."""
     with tempfile.TemporaryDirectory(prefix="gristmill-wheel-") as folder:
         for name in ("pyproject.toml", "README.md", "LICENSE"):
             shutil.copy(ROOT / name, folder)
         unbuilt = shutil.ignore_patterns("__pycache__", "*.egg-info")
         shutil.copytree(ROOT / "src", Path(folder, "src"), ignore=unbuilt)
-        _pip(python, "wheel", "--no-deps", "--wheel-dir", f"{folder}/wheels", folder)
+        _pip("wheel", "--no-deps", "--wheel-dir", f"{folder}/wheels", folder)
         (wheel,) = Path(folder, "wheels").iterdir()
-        _pip(python, "install", *options, "-c", str(ROOT / "constraints.txt"), str(wheel))
+        _pip("install", "--no-deps", "--force-reinstall", str(wheel))
+    for kept in (ROOT / "src").rglob("*.kept"):
+        shutil.copy(kept, packages(HOME) / kept.relative_to(ROOT / "src"))
 
 
-def _pip(python: Path, *arguments: str) -> None:
-    subprocess.run(
-        [python, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments], env=outside(), check=True
-    )
+def _pip(*arguments: str) -> None:
+    """This environment's pip, which works in the other one."""
+    command = [sys.executable, "-m", "pip", "--python", HOME / "bin" / "python", "--quiet", *arguments]
+    subprocess.run([*command, "--disable-pip-version-check"], env=outside(), check=True)
+
+
+def packages(home: Path) -> Path:
+    return Path(sysconfig.get_path("purelib", vars={"base": str(home), "platbase": str(home)}))
+
+
+def copy_needed() -> None:
+    """Give the environment every package that ours needs without extras, and those that these need."""
+    waiting, found = ["gristmill"], set[str]()
+    while waiting:
+        name = waiting.pop()
+        said = map(Requirement, metadata.requires(name) or ())
+        needed = {need.name for need in said if need.marker is None or need.marker.evaluate({"extra": ""})}
+        waiting += needed - found
+        found |= needed
+    for name in found:
+        package = metadata.distribution(name)
+        for file in package.files or ():
+            if ".." not in file.parts:  # no commands
+                place = packages(HOME) / file
+                place.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(str(package.locate_file(file)), place)
 
 
 def stamped(path: Path) -> str:
@@ -111,12 +141,13 @@ def bare() -> Bare:
     with alone(ROOT / ".venv-bare.lock"):
         if stamped(HOME / "needs") != needs:
             shutil.rmtree(HOME, ignore_errors=True)
-            subprocess.run([sys.executable, "-m", "venv", HOME], check=True)
-            install(HOME / "bin" / "python")
+            subprocess.run([sys.executable, "-m", "venv", "--without-pip", HOME], check=True)
+            copy_needed()
             (HOME / "needs").write_text(needs)
-        elif stamped(HOME / "content") != content:
-            install(HOME / "bin" / "python", "--no-deps", "--force-reinstall")
-        (HOME / "content").write_text(content)
+        if stamped(HOME / "content") != content:
+            install()
+            _pip("check")
+            (HOME / "content").write_text(content)
     return Bare(HOME / "bin")
 
 

@@ -7,10 +7,12 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gristmill.core.errors import ConfigError, EngineError
+from gristmill.engine.spark import SparkEngine
 from gristmill.engine.spark_session import make_session, told
 from gristmill.run import RunOptions, prepare
 from spark_cluster import SparkCluster
@@ -130,15 +132,17 @@ sys.meta_path.insert(0, Absent())
 """
 
 
-def test_executors_without_the_package_end_the_run_with_one_sentence_and_no_store(tmp_path: Path) -> None:
+def test_executors_without_the_package_end_the_run_with_one_sentence_and_no_store(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "sitecustomize.py").write_text(ABSENT)
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\nPYTHONPATH="{tmp_path}:$PYTHONPATH" exec "{sys.executable}" "$@"\n')
     python.chmod(0o755)
     (tmp_path / "a.txt").write_text("Some text for nobody.")
-    command = [sys.executable, "-m", "gristmill", "prepare", tmp_path / "a.txt", "--out", tmp_path / "out",
-               "--tokenizer", "byte", "--engine", "spark", "--master", "local[1]"]  # fmt: skip
-    alone = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": str(python)}
-    done = subprocess.run(command, env=alone, capture_output=True, text=True)
-    assert done.returncode == 1 and "have no gristmill: install gristmill on every node" in done.stderr, done.stderr
-    assert "Traceback" not in done.stderr and not (tmp_path / "out" / "manifest.json").exists()
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(python))
+    recipe = {"out": str(tmp_path / "out"), "sources": [{"name": "a", "paths": [str(tmp_path / "a.txt")]}],
+              "tokenizer": "byte"}  # fmt: skip
+    with pytest.raises(EngineError, match="have no gristmill: install gristmill on every node") as told:
+        prepare(recipe, engine=SparkEngine(spark), progress=False)
+    assert "\n" not in str(told.value) and not (tmp_path / "out" / "manifest.json").exists()

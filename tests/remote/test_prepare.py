@@ -79,7 +79,11 @@ def test_a_store_in_a_bucket_has_the_bytes_of_one_on_disk(here: tuple[str, Path]
     assert gm.verify(out).whole and not gm.verify(out).unlisted and len(gm.open(f"{out}/train").files) == 1
 
 
-@pytest.mark.parametrize("fault", ["500", "503", "cut", "half", "lost", "expired"])
+@pytest.mark.parametrize(
+    ("here", "fault"),  # a request does not know whether its bytes are compressed
+    [("none", "500"), ("zstd", "503"), ("none", "cut"), ("zstd", "half"), ("none", "lost"), ("zstd", "expired")],
+    indirect=["here"],
+)
 def test_what_may_pass_is_sent_again(here: tuple[str, Path], raw: Path, out: str, proxy: Any, fault: str) -> None:
     proxy.begin(lambda number, method: fault if number % 5 == 3 else None)
     gm.prepare(recipe(out, raw, compression=here[0]))

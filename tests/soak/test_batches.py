@@ -108,7 +108,7 @@ def _compare(plan: gm.Plan, model: Model, served: list[int], world: int, steps: 
 def test_every_token_of_random_plans_is_where_the_definition_has_it(
     corpora: dict[str, tuple[gm.Store, Corpus]], soak: bool, record: Path | None
 ) -> None:
-    plans = 10_000 if soak else 40
+    plans = 10_000 if soak else 20
     tokens = sum(check_plan(corpora, seed) for seed in range(plans))
     if record:
         (record / "batches.json").write_text(json.dumps({"plans": plans, "tokens": tokens}) + "\n")

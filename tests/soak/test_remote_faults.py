@@ -113,7 +113,7 @@ def test_every_batch_is_that_from_disk_or_an_error_that_names_the_object(
     """Every other round goes through an empty cache on disk."""
     here, there = stored
     expected = [list(batches(here, options, 0)) for options in OPTIONS]
-    wanted, ends, injected = (5500, 0, Counter[str]()) if soak else (150, 0, Counter[str]())
+    wanted, ends, injected = (5500, 0, Counter[str]()) if soak else (80, 0, Counter[str]())
     for number in itertools.count():
         options, threads = number % len(OPTIONS), (0, 2)[number // len(OPTIONS) % 2]
         faults = Faults(number, share=(0.1, 0.25, 0.4)[number % 3])

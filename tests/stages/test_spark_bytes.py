@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import contextlib
 import json
 import os
 import signal
@@ -20,15 +20,18 @@ import pytest
 
 from gristmill.core.progress import Quiet
 from gristmill.engine.spark import SparkEngine
+from gristmill.run import prepare
 from gristmill.stages import resolve
 from gristmill.stages.relation import Relation
 from gristmill.stages.work import Workshop
-from spark_again import Troubled
+from spark_again import Troubled, Turning
 from spark_cluster import SparkCluster, executors_of
 
 Run = Callable[..., Path]
 Read = Callable[[Path], dict[str, Any]]
 
+# What takes the fewest queries and is compared nonetheless: other tests have the others.
+FEW: dict[str, Any] = {"dedup": ["exact"]}
 MIX = {"weights": {f"{i}": weight for i, weight in enumerate((0.3, 0.1, 0.1, 0.2, 0.2, 0.1))}, "target": 120}
 
 
@@ -46,15 +49,6 @@ def everything(tmp_path: Path, corpus: Path) -> Callable[[str], dict[str, Any]]:
     return made
 
 
-class Turning(SparkEngine):
-    """Has no query answered by DuckDB: the first by 1 part of Spark, the next by 7, then by 200, and so on."""
-
-    def query(self, *given: Any) -> list[Path]:
-        self._turns = getattr(self, "_turns", itertools.cycle((1, 7, 200)))
-        self._session.conf.set("spark.sql.shuffle.partitions", next(self._turns))
-        return super().query(*given)
-
-
 def test_the_whole_recipe_gives_the_same_bytes_whatever_parts_queries_have(
     run: Run, read: Read, everything: Any, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -64,9 +58,7 @@ def test_the_whole_recipe_gives_the_same_bytes_whatever_parts_queries_have(
         row["stage"] for row in json.loads(here["funnel.json"])
     }
     monkeypatch.setattr(resolve, "EDGES_A_TASK", 2)  # rounds and clusters, as of a large corpus
-    kept = spark.conf.get("spark.sql.shuffle.partitions")
     made = run("spark", engine=Turning(spark, small_query=0), **everything("none"))
-    spark.conf.set("spark.sql.shuffle.partitions", kept)
     assert read(made) == here
     assert olmo_core_reads(json.loads((made / "run.json").read_text())["token_files"]["train"], made.with_name("olmo"))
 
@@ -85,8 +77,10 @@ def olmo_core_reads(files: list[str], work: Path) -> bool:
     return np.concatenate([dataset[i]["input_ids"] for i in range(len(dataset))]).tolist() == whole.tolist()
 
 
-def test_a_compressed_store_of_the_whole_recipe_is_the_same(run: Run, read: Read, everything: Any, spark: Any) -> None:
-    options = everything("zstd")
+def test_a_compressed_store_of_the_whole_recipe_is_the_same(
+    run: Run, read: Read, everything: Any, spark: Any, soak: bool
+) -> None:
+    options = {**everything("zstd"), **({} if soak else FEW)}
     assert read(run("spark", engine=SparkEngine(spark), **options)) == read(run("here", **options))
 
 
@@ -117,8 +111,17 @@ def test_workers_lost_after_publishing_and_a_killed_executor_change_no_byte(
 ALONE = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
 
 
+def wait_for_the_group(group: int) -> None:
+    """Wait until what a process forked, which was killed with it, has ended too, and with it its locks."""
+    until = time.monotonic() + 10
+    with contextlib.suppress(ProcessLookupError):
+        while time.monotonic() < until:
+            os.killpg(group, 0)
+            time.sleep(0.01)
+
+
 def test_a_driver_that_is_killed_goes_on_when_it_runs_again(
-    read: Read, whole: dict[str, Any], spark_cluster: SparkCluster, recipe_file: Path
+    read: Read, whole: dict[str, Any], spark_cluster: SparkCluster, spark: Any, recipe_file: Path
 ) -> None:
     out, work = recipe_file.with_name("out"), recipe_file.with_name("work")
     command = [sys.executable, "-m", "gristmill", "prepare", "--recipe", recipe_file, "--work", work,
@@ -129,9 +132,9 @@ def test_a_driver_that_is_killed_goes_on_when_it_runs_again(
         time.sleep(0.02)
     os.killpg(driver.pid, signal.SIGKILL)
     driver.wait()
+    wait_for_the_group(driver.pid)
     assert list(work.glob("curate/*.json")) and not (out / "manifest.json").exists()
-    again = subprocess.run(command, env=ALONE, capture_output=True, text=True)
-    assert again.returncode == 0, again.stderr
+    prepare(recipe_file, engine=SparkEngine(spark), options={"work": str(work)}, progress=False)
     assert read(out) == whole
 
 
@@ -141,63 +144,55 @@ from pyspark.sql import SparkSession
 from gristmill.engine.spark import SparkEngine
 from gristmill.run import prepare
 
-session = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "7").getOrCreate()
+session = SparkSession.builder.remote(sys.argv[2]).config("spark.sql.shuffle.partitions", "7").getOrCreate()
 prepare(sys.argv[1], engine=SparkEngine(session, small_query=0), progress=False)
 session.stop()
 """
 
 
-def test_spark_connect_gives_the_same_bytes(read: Read, whole: dict[str, Any], recipe_file: Path) -> None:
-    made = subprocess.run([sys.executable, "-c", CONNECT, recipe_file], env=ALONE, capture_output=True, text=True)
+def test_spark_connect_gives_the_same_bytes(
+    run: Run, read: Read, recipe_file: Path, spark_connect: str, soak: bool
+) -> None:
+    fewer: dict[str, Any] = {} if soak else {"dedup": ["exact", "lines"]}
+    recipe_file.write_text(json.dumps({**json.loads(recipe_file.read_text()), **fewer}))
+    command = [sys.executable, "-c", CONNECT, recipe_file, spark_connect]
+    made = subprocess.run(command, env=ALONE, capture_output=True, text=True)
     assert made.returncode == 0, made.stderr[-3000:]
-    assert read(recipe_file.with_name("out")) == whole
+    assert read(recipe_file.with_name("out")) == read(run("here", **fewer))
 
-
-SPECULATING = """
-import functools, os, sys, time
-from pathlib import Path
-from pyspark.sql import SparkSession
-from gristmill.engine.spark import SparkEngine
-from gristmill.run import prepare
-
-def late(function, place, numbered):
-    "Do a part; the first attempt at one of them then lingers, so that another is begun and ends before it."
-    number, part = numbered
-    answer = function(part)
-    try:
-        if number == 0:
-            os.close(os.open(place, os.O_CREAT | os.O_EXCL))
-            time.sleep(60)
-    except FileExistsError:
-        Path(place).write_text("a second attempt")
-    return answer
 
 class Late(SparkEngine):
-    "Of a map with four parts or more, which Spark can compare with each other, the first part is late."
-    maps = 0
-    def map(self, function, parts):
+    """Of a map with four parts or more, which Spark can compare with each other, the first part is late."""
+
+    maps, attempts = 0, Path()
+
+    def map(self, function: Callable[..., Any], parts: Any) -> Any:
         self.maps += 1
         if len(parts) < 4:
             return super().map(function, parts)
-        place = os.path.join(sys.argv[3], str(self.maps))
-        return super().map(functools.partial(late, function, place), list(enumerate(parts)))
+        place = self.attempts / str(self.maps)
 
-builder = SparkSession.builder.master(sys.argv[2]).config(map={
-    "spark.speculation": "true", "spark.speculation.interval": "100ms", "spark.speculation.quantile": "0.1",
-    "spark.speculation.multiplier": "1.1", "spark.speculation.minTaskRuntime": "100ms", "spark.cores.max": "2",
-    "spark.executor.cores": "1", "spark.executor.memory": "512m",
-})
-prepare(sys.argv[1], engine=Late(builder.getOrCreate()), progress=False)
-"""
+        # By value, since executors have no module of this name.
+        def late(numbered: tuple[int, Any]) -> Any:
+            """Do a part; the first attempt at one of them then lingers: another is begun, and ends before it."""
+            number, part = numbered
+            answer = function(part)
+            try:
+                if number == 0:
+                    os.close(os.open(place, os.O_CREAT | os.O_EXCL))
+                    time.sleep(60)
+            except FileExistsError:
+                Path(place).write_text("a second attempt")
+            return answer
+
+        return super().map(late, list(enumerate(parts)))
 
 
 def test_tasks_that_run_twice_at_once_change_no_byte(
-    read: Read, whole: dict[str, Any], spark_cluster: SparkCluster, recipe_file: Path, tmp_path: Path
+    run: Run, read: Read, whole: dict[str, Any], spark: Any, tmp_path: Path
 ) -> None:
-    attempts = tmp_path / "attempts"
-    attempts.mkdir()
-    command = [sys.executable, "-c", SPECULATING, recipe_file, spark_cluster.address, attempts]
-    made = subprocess.run(command, env=ALONE, capture_output=True, text=True)
-    assert made.returncode == 0, made.stderr[-3000:]
-    assert read(recipe_file.with_name("out")) == whole
-    assert any(attempt.read_text() for attempt in attempts.iterdir())
+    engine = Late(spark)
+    engine.attempts = tmp_path / "attempts"
+    engine.attempts.mkdir()
+    assert read(run("out", engine=engine)) == whole
+    assert any(attempt.read_text() for attempt in engine.attempts.iterdir())

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+from gristmill.adapters.spark import write_store
+from gristmill.engine import spark_tables
+from gristmill.engine.spark import SparkEngine
 from gristmill.places.door import place_at
 from gristmill.places.folders import LOCK
 from gristmill.recipe import SourceOptions
+from gristmill.run import prepare
 from gristmill.stages.folders import is_work
-from s3_fixtures import variables
-from spark_cluster import SparkCluster
+from spark_again import LOST, Again, Troubled, Turning
 
 Run = Callable[..., Path]
 Read = Callable[[Path], dict[str, Any]]
@@ -48,106 +47,43 @@ def fetched(where: str, to: Path) -> Path:
     return to
 
 
-TESTS = str(Path(__file__).parents[1])
-CODE = """
-import itertools, json, os, sys
-from pathlib import Path
-from pyspark.sql import SparkSession
-master, lost, TESTS = sys.argv[1:]
-sys.path.append(TESTS)
-from spark_again import LOST, Again, Troubled
-from gristmill.adapters.spark import write_store
-from gristmill.engine import spark_tables
-from gristmill.engine.spark import SparkEngine
-from gristmill.run import prepare
-
-class Turning(SparkEngine):
-    "Has queries answered by 1 part of Spark, then by 7, then by 30, and so on."
-    turns = itertools.cycle((1, 7, 30))
-    def query(self, *given):
-        self._session.conf.set("spark.sql.shuffle.partitions", next(self.turns))
-        return super().query(*given)
-
-keys = {f"spark.executorEnv.{name}": value for name, value in os.environ.items() if name.startswith("AWS_")}
-session = SparkSession.builder.master(master).config(map={
-    **keys, "spark.cores.max": "2", "spark.executor.cores": "1", "spark.executor.memory": "512m",
-    "spark.sql.shuffle.partitions": "7", "spark.task.maxFailures": "20",
-    "spark.executorEnv.PYTHONPATH": TESTS, f"spark.executorEnv.{LOST}": lost,
-}).getOrCreate()
-session.sparkContext.setLogLevel("FATAL")
-Troubled.places, writing = Path(lost), spark_tables._Writing
-
-def make(recipe, cache, options, lose=False, frame="", small=0):
-    os.environ["XDG_CACHE_HOME"] = cache
-    spark_tables._Writing = Again if lose else writing
-    kept = session.conf.get("spark.sql.autoBroadcastJoinThreshold")
-    if frame:
-        rows = [(f"{i}", f"Some text of row {i}, in words. " * 40) for i in range(300)]
-        df = session.createDataFrame(rows, ["id", "text"])
-        for out in (recipe["out"], frame):
-            write_store(df, out, tokenizer="byte", text_col="text", id_col="id", progress=False)
-    else:
-        engine = (Troubled if lose else Turning)(session, small_query=small)
-        prepare(recipe, engine=engine, progress=False, options=options)
-    session.conf.set("spark.sql.shuffle.partitions", "7")
-    assert session.conf.get("spark.sql.autoBroadcastJoinThreshold") == kept
-
-answers = os.fdopen(os.dup(1), "w")
-os.dup2(2, 1)
-for line in sys.stdin:
-    make(**json.loads(line))
-    print("made", file=answers, flush=True)
-"""
+@pytest.fixture
+def lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder whose files name what was in trouble."""
+    (tmp_path / "lost").mkdir()
+    monkeypatch.setenv(LOST, str(tmp_path / "lost"))
+    return tmp_path / "lost"
 
 
-@dataclass(frozen=True)
-class Driver:
-    """A driver in a process of its own, which makes one store after the other; files in `lost` name the troubled."""
-
-    process: subprocess.Popen[str]
-    log: Path
-    lost: Path
-
-    def make(self, **request: Any) -> None:
-        assert self.process.stdin and self.process.stdout
-        print(json.dumps(request), file=self.process.stdin, flush=True)
-        assert self.process.stdout.readline() == "made\n", self.log.read_text()[-5000:]
+@pytest.fixture
+def turning(spark: Any) -> Iterator[Turning]:
+    """Has queries answered by 1 part of Spark, then by 7, then by 30, and so on."""
+    kept = spark.conf.get("spark.sql.autoBroadcastJoinThreshold")
+    engine = Turning(spark, small_query=0)
+    engine.most = 30
+    yield engine
+    assert spark.conf.get("spark.sql.autoBroadcastJoinThreshold") == kept
 
 
-@pytest.fixture(scope="module")
-def driver(_proxy: Any, spark_cluster: SparkCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
-    folder = tmp_path_factory.mktemp("driver")
-    (folder / "lost").mkdir()
-    more = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, **variables(_proxy)}
-    command = [sys.executable, "-c", CODE, spark_cluster.address, folder / "lost", TESTS]
-    pipe = subprocess.PIPE
-    with (folder / "log").open("w") as log:
-        process = subprocess.Popen(
-            command, env={**os.environ, **more}, cwd=folder, stdin=pipe, stdout=pipe, stderr=log, text=True
-        )
-    yield Driver(process, folder / "log", folder / "lost")
-    process.communicate()
-
-
-def prepared(driver: Driver, bucket: str, recipe_file: Path, more: Any, run: dict[str, str], **how: Any) -> str:
-    """The store that the driver makes of the corpus, all of whose files are in the bucket."""
+def prepared(engine: SparkEngine, bucket: str, recipe_file: Path, more: Any, run: dict[str, str]) -> str:
+    """The store that an engine makes of the corpus, all of whose files are in the bucket."""
     recipe = {**json.loads(recipe_file.read_text()), "out": f"{bucket}/store", **more}
     for source in recipe["sources"]:
         (path,) = map(Path, source["paths"])
         place_at(f"{bucket}/raw/{path.name}").write(path.read_bytes())
         source["paths"] = [f"{bucket}/raw/{path.name}"]
-    driver.make(recipe=recipe, options=run, cache=str(recipe_file.with_name("cache")), **how)
+    prepare(recipe, engine=engine, progress=False, options=run)
     out: str = recipe["out"]
     return out
 
 
 def test_the_whole_recipe_gives_the_same_bytes_whatever_parts_queries_have(
-    run: Run, read: Read, recipe_file: Path, corpus: Path, bucket: str, driver: Driver, tmp_path: Path
+    run: Run, read: Read, recipe_file: Path, corpus: Path, bucket: str, turning: Turning, tmp_path: Path
 ) -> None:
     with (corpus / "3.jsonl").open() as rows:
         place_at(f"{bucket}/evaluation.txt").write(json.loads(next(rows))["text"])
     more = {"decontaminate": {"paths": [f"{bucket}/evaluation.txt"]}, "mix": MIX, "shuffle": True}
-    store = prepared(driver, bucket, recipe_file, more, {"work": f"{bucket}/work"})
+    store = prepared(turning, bucket, recipe_file, more, {"work": f"{bucket}/work"})
     assert read(fetched(store, tmp_path / "there")) == read(run("here", **more))
     work = names_in(f"{bucket}/work")
     assert [name for name in work if not is_work(name)] == ["gristmill-unfinished.json"]
@@ -155,13 +91,15 @@ def test_the_whole_recipe_gives_the_same_bytes_whatever_parts_queries_have(
 
 
 def test_lost_workers_and_executors_and_rows_written_twice_change_no_byte_and_leave_nothing(
-    read: Read, whole: Any, recipe_file: Path, bucket: str, driver: Driver, tmp_path: Path
-) -> None:
-    store = prepared(driver, bucket, recipe_file, {}, {"work": f"{bucket}/work"}, lose=True)
+    read: Read, whole: Any, recipe_file: Path, bucket: str, spark: Any, lost: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(spark_tables, "_Writing", Again)
+    engine = Troubled(spark, small_query=0)
+    engine.places = lost
+    store = prepared(engine, bucket, recipe_file, {}, {"work": f"{bucket}/work"})
     assert read(fetched(store, tmp_path / "there")) == whole
-    assert {"CurateJob", "ShardJob", "TokensJob", "exact", "evidence"} <= {
-        place.name for place in driver.lost.iterdir()
-    }
+    assert {"CurateJob", "ShardJob", "TokensJob", "exact", "evidence"} <= {place.name for place in lost.iterdir()}
     work = names_in(f"{bucket}/work")
     markers = [json.loads(place_at(f"{bucket}/work/{name}").read()) for name in work if name.endswith(".json")]
     named = {file[0] for marker in markers for file in marker.get("facts", {}).get("files", ())}
@@ -169,22 +107,24 @@ def test_lost_workers_and_executors_and_rows_written_twice_change_no_byte_and_le
 
 
 def test_without_a_work_folder_the_bucket_of_the_store_has_it_and_the_driver_answers_small_queries(
-    read: Read, whole: Any, recipe_file: Path, bucket: str, driver: Driver, tmp_path: Path
+    run: Run, read: Read, recipe_file: Path, bucket: str, spark: Any, tmp_path: Path, soak: bool
 ) -> None:
-    store = prepared(driver, bucket, recipe_file, {}, {}, small=1 << 30)
-    assert read(fetched(store, tmp_path / "there")) == whole
+    fewer: dict[str, Any] = {} if soak else {"dedup": ["exact"]}
+    store = prepared(SparkEngine(spark, small_query=1 << 30), bucket, recipe_file, fewer, {})
+    assert read(fetched(store, tmp_path / "there")) == read(run("here", **fewer))
     assert list(place_at(f"{store}/.work").walk(links=False)) == []
     assert [path for path in (tmp_path / "cache").rglob("*") if path.is_file() and path.stat().st_size] == []
 
 
 def test_an_index_of_near_duplicates_is_saved_in_a_bucket_and_compared_with_there(
-    run: Run, read: Read, recipe_file: Path, bucket: str, driver: Driver, tmp_path: Path
+    run: Run, read: Read, recipe_file: Path, bucket: str, spark: Any, turning: Turning, tmp_path: Path
 ) -> None:
     sources = json.loads(recipe_file.read_text())["sources"]
     saving: dict[str, Any] = {"sources": sources[:3], "dedup": ["near"]}
     comparing: dict[str, Any] = {"sources": sources[3:], "dedup": [{"near": {"index": f"{bucket}/index"}}]}
-    store = prepared(driver, bucket, recipe_file, saving, {"save_index": f"{bucket}/index"}, small=1 << 30)
-    again = prepared(driver, bucket, recipe_file, {**comparing, "out": f"{bucket}/again"}, {})
+    driver = SparkEngine(spark, small_query=1 << 30)
+    store = prepared(driver, bucket, recipe_file, saving, {"save_index": f"{bucket}/index"})
+    again = prepared(turning, bucket, recipe_file, {**comparing, "out": f"{bucket}/again"}, {})
     for options in (saving, comparing):  # which name the bucket's files by now
         options["sources"] = [SourceOptions(**source) for source in options["sources"]]
     assert read(fetched(store, tmp_path / "there")) == read(
@@ -198,9 +138,10 @@ def test_an_index_of_near_duplicates_is_saved_in_a_bucket_and_compared_with_ther
     assert any(detail and detail[:2] in ("0/", "1/", "2/") for detail in details)  # which the index has
 
 
-def test_a_data_frame_becomes_the_same_store_in_a_bucket(
-    read: Read, recipe_file: Path, bucket: str, driver: Driver, tmp_path: Path
-) -> None:
-    store = prepared(driver, bucket, recipe_file, {}, {}, frame=str(tmp_path / "here"))
-    there, here = read(fetched(store, tmp_path / "there")), read(tmp_path / "here")
+def test_a_data_frame_becomes_the_same_store_in_a_bucket(read: Read, bucket: str, spark: Any, tmp_path: Path) -> None:
+    rows = [(f"{i}", f"Some text of row {i}, in words. " * 40) for i in range(300)]
+    df = spark.createDataFrame(rows, ["id", "text"])
+    for out in (f"{bucket}/store", tmp_path / "here"):
+        write_store(df, out, tokenizer="byte", text_col="text", id_col="id", progress=False)
+    there, here = read(fetched(f"{bucket}/store", tmp_path / "there")), read(tmp_path / "here")
     assert there == here and any(name.endswith(".bin") for name in here)

@@ -18,7 +18,7 @@ from gristmill.core.errors import GristmillError
 from gristmill.testing import random_documents, tiny_store
 from harness import mutate as change_bytes
 
-CASES = (600, 100_000)
+CASES = (300, 100_000)
 _kept: dict[Path, gm.Plan] = {}
 
 

@@ -13,7 +13,7 @@ from _sources import raise_if, read_in_all_ways
 from gristmill.sources.base import Format
 
 __all__ = ["attempt", "mutate", "seeds"]
-CASES = (500, 100_000)
+CASES = (250, 100_000)
 FORMATS = (Format(fields=["n"]), Format("text", "n"), Format("z.text", "id", ["n"]))
 
 

@@ -11,7 +11,7 @@ import gristmill as gm
 from gristmill.store.importing import import_store
 
 __all__ = ["mutate"]
-CASES = (250, 100_000)
+CASES = (125, 100_000)
 # Written by LitData.
 KINDS = {"litdata-documents": "chunk-0-1.bin", "litdata-windows": "chunk-0-1.bin",
          "litdata-packed": "chunk-0-1.zstd.bin"}  # fmt: skip

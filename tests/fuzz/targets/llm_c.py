@@ -11,7 +11,7 @@ import numpy as np
 import gristmill as gm
 from harness import mutate as change_bytes
 
-CASES = (800, 100_000)
+CASES = (400, 100_000)
 COUNT = 300
 ODD = (0, 1, COUNT - 1, COUNT, COUNT + 1, 2 * COUNT, 2**31 - 1, 2**31, 2**32 - 1, 20240520, 20240801)
 

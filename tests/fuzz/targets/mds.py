@@ -13,7 +13,7 @@ import gristmill as gm
 from gristmill.store.importing import import_store
 from harness import mutate as change_bytes
 
-CASES = (250, 100_000)
+CASES = (125, 100_000)
 # Written by mosaicml-streaming; the name of the second shard follows.
 MADE = Path(__file__).parents[2] / "data" / "samples"
 KINDS = {"mds-documents": ".mds", "mds-windows": ".mds", "mds-foundry": ".mds.zstd", "mds-columns": ".mds.gz"}

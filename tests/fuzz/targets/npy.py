@@ -12,7 +12,7 @@ import numpy as np
 from gristmill.store.opening import open_store
 from harness import mutate as change_bytes
 
-CASES = (800, 100_000)
+CASES = (400, 100_000)
 WORDS = (
     b"<u2", b"|u1", b"<i8", b">u2", b"<f4", b"|O", b"<U3", b"<m8[s]", b"1/3", b"(", b")", b"[", b"{", b"}", b"'", b"L",
     b"True", b"None", b"-1", b"1e9", b"9" * 30, b"0x10", b"# ", b"\n", b"\0", b"lambda: 0", b"(5,)", b"shape", b"descr",

@@ -17,7 +17,7 @@ from _sources import raise_if, read_in_all_ways
 from gristmill.sources.base import Format
 from harness import mutate as change_bytes
 
-CASES = (600, 100_000)
+CASES = (300, 100_000)
 LINES = b"".join(b"line %d of a text\n" % (i * i) for i in range(60))
 BY_LINE = Format(documents="line")
 SUFFIXES = (".gz", ".bz2", ".xz", ".zst")

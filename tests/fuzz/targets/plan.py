@@ -13,7 +13,7 @@ import gristmill as gm
 from gristmill.testing import random_documents, tiny_store
 from harness import mutate as change_bytes
 
-CASES = (1_000, 100_000)
+CASES = (500, 100_000)
 MEMORY = 2 << 30
 # A batch that is asked for may be as large as the plan says; beyond this many tokens it is not built here.
 MOST_TOKENS = 1 << 22

@@ -12,7 +12,7 @@ from _values import change_values
 from gristmill.recipe import Recipe, read_recipe
 from harness import mutate as change_bytes
 
-CASES = (600, 100_000)
+CASES = (300, 100_000)
 SOURCE = {"name": "web", "paths": ["raw/*.jsonl"], "text": "text", "id": "id", "fields": ["url"], "documents": "line",
           "format": "jsonl", "encoding": "utf-8", "priority": 1}  # fmt: skip
 WHOLE = {

@@ -14,7 +14,7 @@ from gristmill.store.opening import open_store
 from gristmill.store.sharded_bin import read_tokenizer_state
 from harness import mutate as change_bytes
 
-CASES = (1_500, 100_000)
+CASES = (750, 100_000)
 _MARK = b"\0SHARD\0"
 
 
