@@ -24,15 +24,13 @@ check: $(VENV)/.tested
 	$(BIN)/gristmill warm
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-# Hours of what `make test` does in minutes: fuzzed parsers, flipped bytes, kills and failed system calls, and all
-# examples of tests by Hypothesis.
+# Hours of what `make test` does in minutes: fuzzed parsers, flipped bytes, kills and failed system calls.
 soak: $(VENV)/.tested
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --soak --record benchmarks/results/reliability \
 	  tests/fuzz tests/soak tests/faults tests/remote/test_prepare.py tests/remote/test_faults.py \
 	  tests/adapters/test_stream_resume.py tests/examples/test_train_gpt.py \
 	  tests/stages/test_work_elsewhere.py tests/stages/test_spark_bytes.py tests/stages/test_spark_elsewhere.py \
 	  tests/core/test_bounds.py
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --soak -m hypothesis
 	$(BIN)/python benchmarks/reliability.py
 
 # The oldest Spark that is promised: its tests with pyspark 3.5, in an environment over .venv.

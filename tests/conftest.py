@@ -36,8 +36,6 @@ __all__ = [  # fixtures
 hypothesis.settings.register_profile("gristmill", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("gristmill")
 
-# Of a test's examples `make test` tries every fourth, other ones each time, but some at least; `make soak` has all.
-_SHARE, _LEAST = 4, 15
 Documents = Sequence[Sequence[int]]
 
 
@@ -121,20 +119,9 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["LD_PRELOAD"] = command[4]
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of the cluster first: the worker of pytest's that gets the first part of all has them, and starts one."""
     items.sort(key=needs_cluster, reverse=True)
-    if not config.getoption("--soak"):
-        for test in {getattr(test, "__func__", test) for test in map(_hypothesis_test, items) if test}:
-            asked = test._hypothesis_internal_use_settings
-            fewer = min(asked.max_examples, max(_LEAST, asked.max_examples // _SHARE))
-            test._hypothesis_internal_use_settings = hypothesis.settings(asked, max_examples=fewer)
-
-
-def _hypothesis_test(item: pytest.Item) -> Any:
-    """The function of a test that Hypothesis calls with its examples, or None."""
-    test = getattr(item, "obj", None)
-    return test if hypothesis.is_hypothesis_test(test) else None
 
 
 @pytest.fixture(scope="session")

@@ -52,7 +52,7 @@ def test_tensors_hold_what_the_numpy_loader_gives(folder: Path) -> None:
     assert ids(islice(again, 2)) == ids(islice(loader, 2))
 
 
-@pytest.mark.parametrize(("workers", "context"), [(0, None), (1, "fork"), (2, "fork"), (4, "fork"), (1, "spawn")])
+@pytest.mark.parametrize(("workers", "context"), [(0, None), (1, "fork"), (2, "fork"), (4, "fork"), (2, "spawn")])
 def test_the_order_is_the_same_for_any_number_of_worker_processes(folder: Path, workers: int, context: Any) -> None:
     dataset = StreamDataset(make(folder, epochs=1), threads=1)
     expected = ids(make(folder, epochs=1).loader())
