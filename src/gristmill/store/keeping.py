@@ -73,7 +73,7 @@ class Keeping:
         found = self._held(cache, dict(zip(parts, keys, strict=True)), unpack)
         missing = [part for part in parts if part not in found]
         if missing:
-            with cache.fetching(missing[0]):
+            with cache.fetching(*missing):
                 found |= self._held(cache, {part: keys[parts.index(part)] for part in missing}, unpack)
                 for run in _stretches([part not in found for part in parts]):
                     for part, (came, held) in zip(parts[run], fetch(keys[run], ranges[run], False), strict=True):
