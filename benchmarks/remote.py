@@ -1,10 +1,9 @@
 """Loading from object storage: Gristmill beside obstore alone, mosaicml-streaming and litdata, from one server.
 
-    python benchmarks/remote.py [--quick] [--only throughput|peers|network]
+    python benchmarks/remote.py [--quick] [--only throughput|peers|network] [--more]
 
 Results go to benchmarks/results/remote.json and remote.md; about eight minutes, and some more when it is run for the
-first time, for what lies in the bucket. With --only, what else is told is that of the last run. README.md says what is
-measured and how.
+first time, for what lies in the bucket. README.md says what is measured and how.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -74,12 +73,17 @@ def main() -> int:
     end_with_workers()
     parser = argparse.ArgumentParser(description="Compare loaders that read from object storage.")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
-    parser.add_argument("--only", choices=PARTS, help="measure this alone")
+    parser.add_argument("--only", choices=PARTS, help="measure this alone; the rest is that of the last run")
+    parser.add_argument("--more", action="store_true", help="add these rounds to those of the last run")
     given, machine = parser.parse_args(), facts()
     timing, parts = QUICK if given.quick else FULL, [given.only] if given.only else PARTS
     corpus = Corpus(BENCHMARKS / "data")
+    earlier = _earlier() if given.only or given.more else {}
     with Progress() as progress, bucket(corpus.root / "bucket") as made:
-        measured = (_earlier() if given.only else {}) | _measure(made, corpus, timing, progress, parts)
+        measured = _measure(made, corpus, timing, progress, parts)
+    for case, before in _pairs(measured, earlier) if given.more else ():
+        case.figures[:0] = before.figures
+    measured = earlier | measured
     results = {"machine": machine | {"load_after": load()}, "timing": asdict(timing)}
     results |= {group: as_data(cases) for group, cases in measured.items()} | {"targets": judge(measured)}
     report = markdown(results, measured)
@@ -97,6 +101,13 @@ def _earlier() -> dict[str, list[Case]]:
         group: [Case(name, dict, figures) for name, figures in results[group].items()]
         for group in ("throughput", "peers", "first_batch", "stalls", "fetched")
     }
+
+
+def _pairs(measured: dict[str, list[Case]], earlier: dict[str, list[Case]]) -> Iterator[tuple[Case, Case]]:
+    """Each case with that of the same name in an earlier run."""
+    for group, cases in measured.items():
+        known = {case.name: case for case in earlier[group]}
+        yield from ((case, known[case.name]) for case in cases if case.name in known)
 
 
 def _measure(
