@@ -1,6 +1,6 @@
 """Loading from object storage: Gristmill beside obstore alone, mosaicml-streaming and litdata, from one server.
 
-    python benchmarks/remote.py [--quick]
+    python benchmarks/remote.py [--quick] [--only throughput|peers|network] [--more]
 
 Results go to benchmarks/results/remote.json and remote.md; about eight minutes, and some more when it is run for the
 first time, for what lies in the bucket. README.md says what is measured and how.
@@ -12,6 +12,7 @@ import argparse
 import json
 import sys
 import tempfile
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -30,11 +31,12 @@ from harness.progress import Progress
 from shaped_proxy import Shape, ShapedProxy
 
 RESULTS = BENCHMARKS / "results"
+PARTS = ("throughput", "peers", "network")
 BLOCK_BYTES = 1 << 20
 BLOCK, WINDOW = 256, 128  # samples of 4 KiB a block: 1 MiB; and 128 MiB of blocks are mixed at a time
 RAW = {f"obstore alone, {threads} threads": threads for threads in (16, 32)}
 OURS, UNCHECKED, LOCAL = "Loader", "Loader, sums off", "Loader, from disk"
-FOUR_BYTES = "Loader, ids of four bytes"
+FOUR_BYTES, RAW_FOUR_BYTES = "Loader, ids of four bytes", "ids of four bytes by obstore, 16 threads"
 PLANNED = "the Loader's ranges by obstore, 16 threads"
 SETTINGS = (Setting(0), Setting(2))
 CONTENDERS = (
@@ -71,10 +73,17 @@ def main() -> int:
     end_with_workers()
     parser = argparse.ArgumentParser(description="Compare loaders that read from object storage.")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
-    timing, machine = QUICK if parser.parse_args().quick else FULL, facts()
+    parser.add_argument("--only", choices=PARTS, help="measure this alone; the rest is that of the last run")
+    parser.add_argument("--more", action="store_true", help="add these rounds to those of the last run")
+    given, machine = parser.parse_args(), facts()
+    timing, parts = QUICK if given.quick else FULL, [given.only] if given.only else PARTS
     corpus = Corpus(BENCHMARKS / "data")
+    earlier = _earlier() if given.only or given.more else {}
     with Progress() as progress, bucket(corpus.root / "bucket") as made:
-        measured = _measure(made, corpus, timing, progress)
+        measured = _measure(made, corpus, timing, progress, parts)
+    for case, before in _pairs(measured, earlier) if given.more else ():
+        case.figures[:0] = before.figures
+    measured = earlier | measured
     results = {"machine": machine | {"load_after": load()}, "timing": asdict(timing)}
     results |= {group: as_data(cases) for group, cases in measured.items()} | {"targets": judge(measured)}
     report = markdown(results, measured)
@@ -85,7 +94,25 @@ def main() -> int:
     return int(any(case.error for cases in measured.values() for case in cases))
 
 
-def _measure(made: Bucket, corpus: Corpus, timing: Timing, progress: Progress) -> dict[str, list[Case]]:
+def _earlier() -> dict[str, list[Case]]:
+    """What the last run measured."""
+    results = json.loads((RESULTS / "remote.json").read_text())
+    return {
+        group: [Case(name, dict, figures) for name, figures in results[group].items()]
+        for group in ("throughput", "peers", "first_batch", "stalls", "fetched")
+    }
+
+
+def _pairs(measured: dict[str, list[Case]], earlier: dict[str, list[Case]]) -> Iterator[tuple[Case, Case]]:
+    """Each case with that of the same name in an earlier run."""
+    for group, cases in measured.items():
+        known = {case.name: case for case in earlier[group]}
+        yield from ((case, known[case.name]) for case in cases if case.name in known)
+
+
+def _measure(
+    made: Bucket, corpus: Corpus, timing: Timing, progress: Progress, parts: Collection[str]
+) -> dict[str, list[Case]]:
     progress.say("making what lies in the bucket, once")
     corpus.make()
     small = small_corpus(corpus)
@@ -96,11 +123,12 @@ def _measure(made: Bucket, corpus: Corpus, timing: Timing, progress: Progress) -
         made.add(name, (small.root / name).rglob("*.*"), small.root / name)
     progress.say("compiling, where nothing is kept from an earlier run")
     probe("load", paths=[str(folders["small"] / "train")], block=BLOCK, window=WINDOW, steps=1)
-    return {
-        "throughput": measure(_throughput(folders), timing.rounds, progress.say),
-        "peers": measure(_contests(small, timing), timing.peer_rounds, progress.say),
-        **_shaped(made, timing, progress),
-    }
+    found = {}
+    if "throughput" in parts:
+        found["throughput"] = measure(_throughput(folders), timing.rounds, progress.say)
+    if "peers" in parts:
+        found["peers"] = measure(_contests(small, timing), timing.peer_rounds, progress.say)
+    return found | (_shaped(made, timing, progress) if "network" in parts else {})
 
 
 def _throughput(folders: dict[str, Path]) -> list[Case]:
@@ -118,6 +146,7 @@ def _throughput(folders: dict[str, Path]) -> list[Case]:
         for name, threads in RAW.items()
     ]
     raw.append(Case(PLANNED, lambda: probe("read", prefix="large/train", block=BLOCK, threads=16, window=WINDOW)))
+    raw.append(Case(RAW_FOUR_BYTES, lambda: probe("read", prefix=f"{WIDE}/train", block=BLOCK_BYTES, threads=16)))
     return raw + [
         Case(name, lambda where=where, block=block: probe("load", paths=where, block=block, window=WINDOW, ready=True))  # type: ignore[misc]
         for name, where in paths.items()

@@ -11,11 +11,12 @@ RIVALS = ("mosaicml-streaming", "litdata")
 
 def judge(measured: Measured) -> list[dict[str, Any]]:
     """Each target with what was measured; None where a part of it failed."""
-    wide = of_obstore(measured, "Loader, ids of four bytes")
+    wide = of_same_objects(measured, "Loader, ids of four bytes", "ids of four bytes by obstore")
+    ranges = of_same_objects(measured, "Loader", "the Loader's ranges")
     targets = [
         _verdict("the Loader's bytes/s, of obstore's alone", of_obstore(measured, "Loader"), 0.8),
-        _verdict("the same, where obstore reads the very ranges that the Loader asks for", of_ranges(measured), 0.8),
-        _verdict("the Loader's bytes/s with ids of four bytes, of obstore's alone", wide, 0.8),
+        _verdict("the same, where obstore reads the very ranges that the Loader asks for", ranges, 0.8),
+        _verdict("the Loader's bytes/s with ids of four bytes, of obstore's alone over the same objects", wide, 0.8),
     ]
     for state in ("cold", "warm"):
         for rival in RIVALS:
@@ -38,10 +39,10 @@ def of_obstore(measured: Measured, name: str) -> float | None:
     return ratio(cases[name], fastest([case for name, case in cases.items() if name.startswith("obstore")]))
 
 
-def of_ranges(measured: Measured) -> float | None:
-    """The loader's speed by that of obstore alone over the same ranges in the same order."""
+def of_same_objects(measured: Measured, name: str, reader: str) -> float | None:
+    """A loader's speed by that of obstore alone over the same objects, in the case whose name begins so."""
     cases = {case.name: case for case in measured["throughput"]}
-    return ratio(cases["Loader"], next(case for name, case in cases.items() if name.startswith("the Loader's ranges")))
+    return ratio(cases[name], next(case for other, case in cases.items() if other.startswith(reader)))
 
 
 def of_peer(measured: Measured, rival: str, state: str) -> float | None:

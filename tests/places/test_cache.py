@@ -203,6 +203,25 @@ def test_who_fetches_one_part_waits_for_nobody_who_fetches_another(tmp_path: Pat
         fill(cache, [1, 2])
 
 
+def test_who_fetches_several_parts_waits_for_each_and_none_waits_for_ever(tmp_path: Path) -> None:
+    fetched, wanted = list[int](), [(1, 2, 3), (3, 1), (2, 3), (2,), (3, 2, 1)]
+
+    def fetch(numbers: tuple[int, ...]) -> None:
+        cache = Cache(tmp_path, 1 << 24)
+        for _ in range(5):
+            with cache.fetching(*map(part, numbers)):
+                missing = [i for i in numbers if cache.get(part(i)) is None]
+                fetched.extend(missing)
+                fill(cache, missing)
+
+    threads = [threading.Thread(target=fetch, args=(numbers,), daemon=True) for numbers in wanted]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert sorted(fetched) == [1, 2, 3] and not any(thread.is_alive() for thread in threads)
+
+
 def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
     code = f"""
 import os, sys; sys.path.insert(0, {str(Path(__file__).parent)!r})

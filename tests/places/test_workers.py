@@ -46,6 +46,25 @@ def test_what_is_urgent_goes_before_what_is_ahead_of_time_and_that_can_be_hurrie
     assert done == ["True", "urgent", "hurried", "late"]
 
 
+def test_a_task_that_has_not_begun_is_taken_back_once_urgent_or_not() -> None:
+    workers, done, gate = Workers(1, "test-take"), list[str](), threading.Event()
+    begun = threading.Event()
+    tasks = {name: (lambda name=name: done.append(name)) for name in ("ahead", "urgent", "left")}  # type: ignore[misc]
+
+    def first() -> None:
+        begun.set()
+        gate.wait(60)
+
+    workers.submit(first)
+    for name, task in tasks.items():
+        workers.submit(task, ahead=name == "ahead")
+    assert begun.wait(60) and not workers.take(first)
+    assert all(workers.take(tasks[name]) and not workers.take(tasks[name]) for name in ("ahead", "urgent"))
+    gate.set()
+    workers.join()
+    assert done == ["left"]
+
+
 def test_what_is_ahead_of_time_has_half_of_the_threads_until_it_is_hurried() -> None:
     workers, gate, begun = Workers(4, "test-half"), threading.Event(), threading.Semaphore(0)
 

@@ -15,23 +15,24 @@ KB = 1000
 def passed(
     groups: list[list[int]], *, ranks: int = 1, step: float = 1.0, bandwidth: float = KB, latency: float = 0.0,
     interval: float = 0.0, sums: int = 0, ahead: int = 100 * KB, connections: int = 4,
-    shards: list[int] | None = None, placed: list[int] | None = None,
+    shards: list[int] | None = None, placed: list[int] | None = None, starts: list[int] | None = None,
 ) -> tuple[list[float], list[float], float]:  # fmt: skip
     """When steps begin, how long they wait, and the end: a step a group, whose requests are so large on every rank."""
     sizes = [size for _ in range(ranks) for group in groups for size in group]
     of_group = [g for _ in range(ranks) for g, group in enumerate(groups) for _ in group]
     one = np.append(0, np.cumsum([len(group) for group in groups]))
     edges = np.stack([one + rank * one[-1] for rank in range(ranks)]).astype(np.int64)
-    rows = sizes, shards or [0] * len(sizes), of_group, placed or range(len(sizes))
-    requests = np.array(rows, dtype=np.int64).reshape(4, -1)
+    apart = [100 * KB * KB * i for i in range(len(sizes))]
+    rows = sizes, shards or [0] * len(sizes), of_group, placed or range(len(sizes)), starts or apart
+    requests = np.array(rows, dtype=np.int64).reshape(5, -1)
     network, limits = (
         np.array([bandwidth, latency, 0.0, interval]),
         np.array([ahead, 4, 2, connections, -(-connections // 2)]),
     )
     count = 1 + max(shards or [0])
     begins, waits, known = np.empty(len(groups)), np.empty(len(groups)), np.zeros((ranks, count), dtype=np.int64)
-    numbers = np.arange(len(groups))
-    end = pass_time(edges, numbers, requests, np.full(count, sums), known, network, limits, step, begins, waits)
+    numbers, along = np.arange(len(groups)), np.zeros(len(sizes), dtype=np.bool_)
+    end = pass_time(edges, numbers, requests, np.full(count, sums), known, network, limits, step, begins, waits, along)
     return begins.round(6).tolist(), waits.round(6).tolist(), round(end, 6)
 
 
@@ -73,6 +74,21 @@ def test_requests_go_out_one_interval_after_the_other() -> None:
 
 def test_connections_bound_how_many_are_under_way() -> None:
     assert passed([[1, 1, 1, 1]], bandwidth=1e12, latency=1.0, connections=1)[0] == [4.0]
+
+
+def test_neighbours_that_wait_go_out_together_once_some_have_come_from_a_fast_network() -> None:
+    before, one = [KB] * 17, {"latency": 1.0, "connections": 1, "step": 0}
+    apart = [100 * KB * i for i in range(17)]
+
+    def ends(sizes: list[int], starts: list[int], bandwidth: float = 1e12) -> float:
+        found = passed([before, sizes], starts=[*apart, *(10**7 + at for at in starts)], bandwidth=bandwidth, **one)  # type: ignore[arg-type]
+        return round(found[0][1] - found[0][0], 2)
+
+    assert ends([1, 1, 1, 1], [0, 2, 1, 3]) == 1.0
+    assert ends([1, 1, 1, 1], [0, 2, 7, 6]) == 3.0, "what lies apart goes alone"
+    assert ends([3 << 20, 3 << 20], [0, 3 << 20]) == 2.0, "and what is too much for one request"
+    assert ends([1, 1, 1, 1], [0, 2, 1, 3], bandwidth=10e6) == 4.0
+    assert passed([[1, 1]], starts=[0, 1], bandwidth=1e12, **one)[0] == [2.0]  # type: ignore[arg-type]
 
 
 def test_the_sums_of_a_shard_come_once_behind_its_first_bytes_and_all_others_wait_for_them() -> None:

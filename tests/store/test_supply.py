@@ -12,8 +12,11 @@ import pytest
 
 import gristmill as gm
 from gristmill.places import door
+from gristmill.places.cache import Cache
 from gristmill.places.local import Local
 from gristmill.places.traffic import traffic
+from gristmill.store import keeping
+from gristmill.store import supply as module
 from gristmill.store.grid import Extent
 from gristmill.store.supply import Supply
 from gristmill.store.table import ShardTable
@@ -91,6 +94,94 @@ def test_what_was_asked_ahead_of_time_is_withdrawn_with_the_last_reader_but_not_
     assert first.result(60) and hurried.result(60)
     supply._workers.join()
     assert queued[0].cancelled() and there() == [(0, 2), (1, 0)]
+
+
+def test_what_is_on_its_way_is_not_counted_again(table: ShardTable) -> None:
+    frames = table.frames
+    assert frames is not None
+    one = frames.ask_ahead(np.array([1]))
+    assert one == 2 * (TOKENS + 2048) and frames.ask_ahead(np.array([1])) == 0
+    assert frames.ask_ahead(np.array([0, 1, 2])) > one
+    Far.gate.set()
+    frames.supply._workers.join()
+    assert frames.ask_ahead(np.array([0, 1, 2])) == 0 and sorted(start for _, start in Far.parts) == [0, 40_960, 81_920]
+
+
+def test_of_what_comes_together_the_cache_keeps_what_it_would_of_each(
+    table: ShardTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    supply, there = supply_of(table)
+    cache = Cache(tmp_path / "cache", 1 << 30)
+    monkeypatch.setattr(keeping, "cache_of", lambda path: cache)
+    monkeypatch.setattr(cache, "keeps", lambda part: part.start > 0)
+    before = traffic.figures()
+    found = [future.result(60).memory for future in asked_together(supply, monkeypatch)]
+    supply._workers.join()
+    kept = [path.name for path in (tmp_path / "cache").rglob("*.part")]
+    assert len(kept) == 3 and len(Far.parts) == 3 and traffic.since(before)["cache_misses"] == 3
+    assert found[2].base is None and len(there()) == 5, "what is not kept is a copy, and not all that came"
+
+
+def asked_together(supply: Supply, monkeypatch: pytest.MonkeyPatch, *, fast: bool = True) -> list[Any]:
+    """Four extents asked for one by one, while another is on its way, of which the last two are apart from the rest."""
+    monkeypatch.setattr(supply._pace, "is_fast", lambda: fast)
+    supply._workers._most = supply._workers._fewer = 1
+    first = supply.ask([Extent(1, 0)])
+    found = [supply.ask([Extent(0, place)], ahead=place != 1)[0] for place in (2, 0, 1, 4)]
+    Far.gate.set()
+    return [*first, *found]
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_neighbours_that_wait_are_brought_by_one_request_where_answers_are_fast(
+    table: ShardTable, monkeypatch: pytest.MonkeyPatch, fast: bool
+) -> None:
+    supply, there = supply_of(table)
+    found = asked_together(supply, monkeypatch, fast=fast)
+    assert all(future.result(60) for future in found) and len(Far.parts) == (3 if fast else 5)
+    supply._workers.join()
+    assert there() == [(0, 0), (0, 1), (0, 2), (0, 4), (1, 0)] and not supply._flights
+
+
+def test_no_request_brings_more_than_its_bound(table: ShardTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    supply, _ = supply_of(table)
+    monkeypatch.setattr(module, "TOGETHER_BYTES", 100_000)  # two extents of 41 KB, and no third
+    assert all(future.result(60) for future in asked_together(supply, monkeypatch)) and len(Far.parts) == 4
+
+
+def test_a_damaged_extent_is_no_error_of_those_that_were_brought_with_it(
+    table: ShardTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    supply, _ = supply_of(table)
+
+    def damage(_: int, data: bytes) -> bytes:
+        name, start = Far.parts[-1]
+        at = 2 * TOKENS + 8192 - start if name == "shard-00000.bin" else -1
+        return data if not 0 <= at < len(data) else data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+    Far.damage = damage
+    other, *good, damaged, apart = asked_together(supply, monkeypatch)
+    assert all(future.result(60) for future in (other, *good, apart))
+    with pytest.raises(gm.StoreError, match=r"shard-00000\.bin is damaged"):
+        damaged.result(60)
+
+
+def test_answers_are_fast_once_there_were_some_and_they_came_soon_after_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, pace = [0.0], module.Pace()
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    for _ in range(module.LAST_ANSWERS):
+        pace.came(1 << 20)
+    assert not pace.is_fast(), "too few to tell"
+    pace.came(1 << 20)
+    assert pace.is_fast()
+    now[0] = module.LAST_ANSWERS * (1 << 20) / module.TOGETHER_SPEED
+    pace.came(1 << 20)
+    assert pace.is_fast()
+    now[0] *= 2
+    pace.came(1 << 20)
+    assert not pace.is_fast()
 
 
 @pytest.mark.parametrize("times", [1, 2])

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gristmill.core.arrays import Ints
+from gristmill.core.arrays import Hashes, Ints
 from gristmill.core.hashing import derive_key, mix64_array
-from gristmill.order.permute import permute, unpermute
+from gristmill.order.permute import halves, permute, unpermute, uses_compiled
 
 Move = Callable[..., Ints]
 
@@ -78,12 +78,29 @@ class Interleaving:
 
     def units_at(self, key: int, index: Ints) -> Ints:
         """The units that an epoch takes at places `index`; `key` is the epoch's."""
+        if uses_compiled():
+            return self._compiled_units_at(key, index)
         entry = np.searchsorted(self._starts, index, "right") - 1
         more, offset = np.divmod(index - self._starts[entry], self.block)
         rounds = self._listed[entry] + more
         lanes = self._in_rounds(permute, key, rounds, self._lanes(rounds)[0] + offset)
         blocks = rounds - self._delays[lanes]
         return self._of_blocks(permute, key, blocks) * self.block + self._in_blocks(permute, key, blocks, lanes)
+
+    def _compiled_units_at(self, key: int, index: Ints) -> Ints:
+        """The same by one loop: where rounds grow, a lane goes on many times until it is in its round."""
+        from gristmill.order.kernels import interleave  # which imports Numba
+
+        units, keys = index.astype(np.int64).ravel(), [derive_key(key, name) for name in ("blocks", "inside", "rounds")]
+        tables = self._starts, self._listed, self._delays, self._ends
+        interleave(np.array(keys, dtype=np.uint64), self._sizes, *tables, self.block, self._full, units)
+        return units.reshape(index.shape)
+
+    @functools.cached_property
+    def _sizes(self) -> Hashes:
+        """What is permuted, and its halves: full blocks, the lanes of one, and those of a short one."""
+        sizes = max(self._full, 1), self.block, self.block - self._unused_lanes
+        return np.array([[n, *halves(n)] for n in sizes], dtype=np.uint64)
 
     def index_of(self, key: int, units: Ints) -> Ints:
         """The places at which an epoch takes `units`: the inverse of `units_at`."""

@@ -45,7 +45,7 @@ def _walk(values: npt.ArrayLike, n: int, key: npt.ArrayLike, rounds: range) -> I
     x = words.ravel().view(np.uint64)
     keys = np.array(key, dtype=np.uint64, ndmin=1).ravel()
     if _compiled is not None:
-        _compiled(x, np.uint64(n), *_halves(n), keys, rounds.step > 0)
+        _compiled(x, np.uint64(n), *halves(n), keys, rounds.step > 0)
         return x.view(np.int64).reshape(shape)
     # One key a round and column, by SplitMix64 from each given key.
     round_keys = mix64_array(keys[None, :] + GOLDEN * np.arange(ROUNDS, dtype=np.uint64)[:, None])
@@ -58,7 +58,7 @@ def _walk(values: npt.ArrayLike, n: int, key: npt.ArrayLike, rounds: range) -> I
     return x.view(np.int64).reshape(shape)
 
 
-def _halves(n: int) -> tuple[np.uint64, np.uint64]:
+def halves(n: int) -> tuple[np.uint64, np.uint64]:
     """Bits of the right half, and the size of the left one."""
     bits = (n - 1).bit_length() // 2
     return np.uint64(bits), np.uint64(-(-n >> bits))
@@ -73,9 +73,14 @@ def use_compiled() -> None:
         _compiled = walk
 
 
+def uses_compiled() -> bool:
+    """Whether Numba does it."""
+    return _compiled is not None
+
+
 def _network(x: Hashes, n: int, round_keys: Hashes, rounds: range) -> Hashes:
     """The rounds: even ones move left by a function of right (modulo its size), odd ones mix left into right."""
-    right_bits, size = _halves(n)
+    right_bits, size = halves(n)
     right_mask = np.uint64((1 << int(right_bits)) - 1)
     left, right = x >> right_bits, x & right_mask
     for i in rounds:

@@ -179,10 +179,11 @@ class Cache:
         )
 
     @contextlib.contextmanager
-    def fetching(self, part: Part) -> Iterator[None]:
-        """For one process of this machine at a time; when it was another's turn, the part may be here by now.
+    def fetching(self, *parts: Part) -> Iterator[None]:
+        """For one process of this machine at a time; when it was another's turn, parts may be here by now.
 
-        Whoever fetches has a byte of one file locked, which the hash of the part's name says: two of 2^62 may share it.
+        Whoever fetches has bytes of one file locked, which the hashes of the parts' names say: two of 2^62 may share
+        one. They are locked in rising order, so that of two who want the same ones none waits for the other for ever.
         """
         try:
             fd = _made(f"{self._folder}/{LOCKS}", os.O_RDWR | os.O_NOFOLLOW)
@@ -190,7 +191,8 @@ class Cache:
             yield
             return
         try:
-            _lock(fd, hash64(part.name) >> 2)
+            for byte in sorted(hash64(part.name) >> 2 for part in parts):
+                _lock(fd, byte)
             yield
         finally:
             _unlock(fd)

@@ -85,6 +85,15 @@ class Workers:
             self._ahead = deque(task for task in self._ahead if task not in found)
             return found
 
+    def take(self, task: Task) -> bool:
+        """Take back a task, urgent or not, if it has not begun."""
+        with self._lock:
+            for waiting in (self._ahead, self._urgent):
+                if task in waiting:
+                    waiting.remove(task)
+                    return True
+        return False
+
     def _work(self) -> None:
         rest = _Rest()
         rest.called.acquire()

@@ -2,9 +2,10 @@
 
 Every rank does what `loader.fetchahead` and `loader.readahead` do. Groups of steps are asked for in order, while fewer
 bytes than its read-ahead are on their way beyond the group that is being built; requests go out 32 at a time, and
-16 where no thread waits for the next one. Threads build groups in order, a few ahead of the loop; what has not gone out
-of a group then goes out in the order of its places, where it would have in the order of use. A group is built when all
-that it asked for has come. The ranks step together: a step begins when all of them have its batch.
+16 where no thread waits for the next one. On a fast network one that goes out takes along its neighbours that wait,
+once 16 have come. Threads build groups in order, a few ahead of the loop; what has not gone out of a group then goes
+out in the order of its places, where it would have in the order of use. A group is built when all that it asked for has
+come. The ranks step together: a step begins when all of them have its batch.
 
 A request waits for the latency (twice on a new connection, for the handshake). Answers share the bandwidth in parts of
 64 KiB, in turn, of which the last is shorter, each by another length: else answers that began together would end
@@ -19,9 +20,10 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from gristmill.core.arrays import Ints
+from gristmill.core.arrays import Ints, Mask
 from gristmill.core.compiled import compiled, entry
 from gristmill.simulate.course import Figures
+from gristmill.store.supply import LAST_ANSWERS, TOGETHER_BYTES, TOGETHER_SPEED
 
 _INTS, _FLOATS, _TABLE = types.int64[::1], types.float64[::1], types.int64[:, ::1]
 _NEVER = 1e300
@@ -29,18 +31,18 @@ _NEVER = 1e300
 _PART = 64.0 * 1024
 _STRIDE = 0.6180339887498949
 # Of the state of a rank: groups that the loop has taken, that threads have begun, that were asked for; bytes that these
-# are ahead; the requests that wait, from the first to the one after the last.
-_TAKEN, _BEGUN, _ASKED, _AHEAD, _NEXT, _END = range(6)
+# are ahead; the requests that wait, from the first to the one after the last; and how many have come.
+_TAKEN, _BEGUN, _ASKED, _AHEAD, _NEXT, _END, _CAME = range(7)
 # Of the state of a connection: the request that it serves, whether that is for sums, and whether it was ever used.
 _REQUEST, _FOR_SUMS, _OPEN = range(3)
 # Of the network: bytes a second, latency, when the next request may be made, and seconds between two.
 _BANDWIDTH, _LATENCY, _GATE, _INTERVAL = range(4)
-# Of requests: their bytes, shards and groups, and those of a group by their places. They wait in a queue until they are
-# marked as sent.
-_SIZES, _SHARDS, _GROUPS, _PLACED, _QUEUE, _SENT = range(6)
+# Of requests: their bytes, shards and groups, those of a group by their places, and where they begin. They wait in a
+# queue until they are marked as sent, alone or along with another, which names the first of those that it takes along.
+_SIZES, _SHARDS, _GROUPS, _PLACED, _STARTS, _QUEUE, _SENT, _ALONG = range(8)
 # Of the sums of a shard.
 _ABSENT, _COMING, _THERE = range(3)
-_NONE = -1
+_NONE, _ALONE, _TAKEN_ALONG = -1, 1, 2
 
 
 @compiled
@@ -105,12 +107,32 @@ def _request(link: Any, network: Any, now: Any) -> Any:
 
 
 @compiled
+def _take_along(state: Any, requests: Any, request: Any) -> Any:
+    """Let a request that goes out bring its neighbours that wait, too: how many bytes they are in all."""
+    shard, first = requests[_SHARDS, request], requests[_STARTS, request]
+    end, last, found = first + requests[_SIZES, request], request, True
+    while found:
+        found = False
+        for i in range(state[_NEXT], state[_END]):
+            other = requests[_QUEUE, i]
+            start, stop = requests[_STARTS, other], requests[_STARTS, other] + requests[_SIZES, other]
+            beside = start <= end < stop or start < first <= stop
+            size = max(end, stop) - min(first, start)
+            if requests[_SHARDS, other] == shard and not requests[_SENT, other] and beside and size <= TOGETHER_BYTES:
+                requests[_SENT, other], requests[_ALONG, last], last = _TAKEN_ALONG, other, other
+                first, end, found = min(first, start), max(end, stop), True
+    return end - first
+
+
+@compiled
 def _send(state: Any, links: Any, times: Any, left: Any, requests: Any, fewer: Any, network: Any, now: Any) -> None:
     """Let a rank's free connections take what waits: `fewer` of them, where no thread builds what it is for."""
     busy = 0
     for i in range(times.size):
         busy += links[i, _REQUEST] != _NONE
     for i in range(times.size):
+        while state[_NEXT] < state[_END] and requests[_SENT, requests[_QUEUE, state[_NEXT]]]:
+            state[_NEXT] += 1
         if state[_NEXT] == state[_END]:
             return
         request = requests[_QUEUE, state[_NEXT]]
@@ -118,9 +140,11 @@ def _send(state: Any, links: Any, times: Any, left: Any, requests: Any, fewer: A
             return
         if links[i, _REQUEST] == _NONE:
             busy += 1
-            links[i, _REQUEST], links[i, _FOR_SUMS], requests[_SENT, request] = request, 0, 1
-            times[i], left[i] = _request(links[i], network, now), requests[_SIZES, request]
+            links[i, _REQUEST], links[i, _FOR_SUMS], requests[_SENT, request] = request, 0, _ALONE
             state[_NEXT] += 1
+            together = network[_BANDWIDTH] >= TOGETHER_SPEED and state[_CAME] > LAST_ANSWERS
+            left[i] = _take_along(state, requests, request) if together else requests[_SIZES, request]
+            times[i] = _request(links[i], network, now)
 
 
 @compiled
@@ -221,33 +245,38 @@ def _pass(
                 request, r = links[i, _REQUEST], i // connections
                 if request != _NONE and times[i] <= now and left[i] <= 0 and links[i, _FOR_SUMS] == sums_first:
                     if _finish(links[i], request, shards[request], sums, known[r]):
-                        missing[r, of_group[request]] -= 1
+                        states[r, _CAME] += 1
+                        while request != _NONE:
+                            missing[r, of_group[request]] -= 1
+                            request = requests[_ALONG, request]
                     elif links[i, _FOR_SUMS] and not sums_first:
                         times[i], left[i] = _request(links[i], network, now), sums[shards[request]]
 
 
 def pass_time(
     edges: Ints, groups: Ints, requests: Ints, sums: Ints, known: Ints, network: Figures,
-    limits: Ints, step_seconds: float, begins: Figures, waits: Figures,
+    limits: Ints, step_seconds: float, begins: Figures, waits: Figures, along: Mask,
 ) -> float:  # fmt: skip
     """When each step begins and how long it was waited for before; gives the time at which the last one ends.
 
     Step s is of group groups[s], for which rank r makes the requests [edges[r, g], edges[r, g + 1]). requests: their
-    bytes, shards and groups, and those of each group in the order of their places. sums: the bytes of each shard's
-    sums, which rank r has of those in known[r]. limits: bytes ahead, groups ahead, threads,
-    connections, and how many of these are used for what no thread waits for.
+    bytes, shards and groups, those of each group in the order of their places, and where they begin; `along` is told
+    which of them another took along. sums: the bytes of each shard's sums, which rank r has of those in known[r].
+    limits: bytes ahead, groups ahead, threads, connections, and how many of these are used for what no thread waits
+    for.
     """
     ranks, connections = len(edges), int(limits[3])
-    states, threads = np.zeros((ranks, 6), np.int64), np.full((ranks, int(limits[2])), _NONE)
+    states, threads = np.zeros((ranks, 7), np.int64), np.full((ranks, int(limits[2])), _NONE)
     states[:, [_NEXT, _END]] = edges[:, :1]
     links = np.zeros((ranks * connections, 3), np.int64)
     links[:, _REQUEST] = _NONE
     links[::connections, _OPEN] = 1  # by which the store was opened
-    requests = np.concatenate([requests, [np.arange(requests.shape[1]), np.zeros(requests.shape[1], np.int64)]])
+    count = requests.shape[1]
+    requests = np.concatenate([requests, [np.arange(count), np.zeros(count, np.int64), np.full(count, _NONE)]])
     clocks, sent, missing = np.zeros((3, len(links))), np.array([0.0, _NONE]), np.diff(edges, axis=1)
-    return float(
-        _pass(
-            edges, groups, requests, sums, known, network, limits, step_seconds, begins, waits,
-            states, threads, links, clocks, sent, missing,
-        )
+    end = _pass(
+        edges, groups, requests, sums, known, network, limits, step_seconds, begins, waits,
+        states, threads, links, clocks, sent, missing,
     )  # fmt: skip
+    along[:] = requests[_SENT] == _TAKEN_ALONG
+    return float(end)

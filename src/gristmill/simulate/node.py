@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 
+from gristmill.core.arrays import Mask
 from gristmill.loader.batch import framed_rows
 from gristmill.loader.demand import Demand
 from gristmill.loader.fill import DTYPES
@@ -62,12 +63,12 @@ class Node:
     def course(self, limit: int | None) -> Course:
         """The run with a cache of `limit` bytes; None is one that holds everything."""
         asked = fetched(self._uses, self._places, self._memory, limit)
-        begins, waits = np.empty(self.steps), np.empty(self.steps)
-        seconds = self._pass_time(asked, begins, waits)
-        sizes, requests = self._by_step(asked)
+        begins, waits, along = np.empty(self.steps), np.empty(self.steps), np.zeros(len(asked.sizes), dtype=np.bool_)
+        seconds = self._pass_time(asked, begins, waits, along)
+        sizes, requests = self._by_step(asked, along)
         return Course(begins, waits, sizes, requests, asked.held[self._groups], seconds)
 
-    def _pass_time(self, asked: Fetches, begins: Figures, waits: Figures) -> float:
+    def _pass_time(self, asked: Fetches, begins: Figures, waits: Figures, along: Mask) -> float:
         from gristmill.simulate.kernels import pass_time  # which imports Numba
 
         options, groups = self._options, int(self._groups[-1]) + 1
@@ -77,15 +78,16 @@ class Node:
         network = np.array([options.bytes_per_second, options.latency_seconds, 0.0, interval])
         limits = np.array([READAHEAD_BYTES, self._group_size(0).ahead, THREADS, REQUESTS, fewer_of(REQUESTS)])
         placed = np.lexsort((asked.starts, asked.shards, names))
-        requests = np.stack([asked.sizes, asked.shards, asked.groups, placed])
+        requests = np.stack([asked.sizes, asked.shards, asked.groups, placed, asked.starts])
         known = np.zeros((options.ranks, len(self._sums)), dtype=np.int64)
         end = pass_time(
-            edges, self._groups, requests, self._sums, known, network, limits, options.step_seconds, begins, waits
-        )
+            edges, self._groups, requests, self._sums, known, network, limits, options.step_seconds,
+            begins, waits, along,
+        )  # fmt: skip
         return float(end)
 
-    def _by_step(self, asked: Fetches) -> tuple[Figures, Figures]:
-        """Bytes and requests: what a group asks for is spread over its steps.
+    def _by_step(self, asked: Fetches, along: Mask) -> tuple[Figures, Figures]:
+        """Bytes and requests: what a group asks for is spread over its steps; what others take `along` is no request.
 
         The sums of a shard are asked for by each rank that reads of it, if it finds all else in the cache, too.
         """
@@ -93,7 +95,7 @@ class Node:
         _, first = np.unique(self._uses.ranks * len(self._sums) + read, return_index=True)
         sums, groups, length = self._sums[read[first]], self._uses.groups[first], np.bincount(self._groups)
         sizes = np.bincount(asked.groups, asked.sizes, len(length)) + np.bincount(groups, sums, len(length))
-        requests = np.bincount(asked.groups, minlength=len(length)) + np.bincount(groups, sums > 0, len(length))
+        requests = np.bincount(asked.groups, ~along, len(length)) + np.bincount(groups, sums > 0, len(length))
         return (sizes / length)[self._groups], (requests / length)[self._groups]
 
     def most_used(self) -> int:

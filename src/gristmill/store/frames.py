@@ -135,13 +135,14 @@ class Frames:
                 (future,) = self.supply.ask([key])
 
     def ask_ahead(self, numbers: Ints) -> int:
-        """Let extents of fetched shards come that are not here; how many bytes these are."""
+        """Let extents of fetched shards come that are neither here nor on their way; how many bytes these are."""
         with self._lock:
             unread, read, done = self._own()
-            missing = [key for key in numbers.tolist() if key not in read and key not in unread and key not in done]
-            self.supply.ask([key for key, _ in self._extents(missing)], ahead=True)
-        grid = self._table.grid
-        start, end = grid.byte_ranges(*grid.placed(np.array(missing, dtype=np.int64)))
+            away = [key for key in numbers.tolist() if key not in read and key not in unread and key not in done]
+            missing = [key for key, _ in self._extents(away) if not self.supply.asked(key)]
+            self.supply.ask(missing, ahead=True)
+        shards, places = np.array(missing, dtype=np.int64).reshape(-1, 2).T
+        start, end = self._table.grid.byte_ranges(shards, places)
         return int((end - start).sum())
 
     def _range(self, key: Extent) -> tuple[int, int, int]:

@@ -68,19 +68,28 @@ class Keeping:
         shard = keys[0].shard
         cache = cache_of(self._table.bins.path(shard))
         parts = [Part(self._known()[shard].decode(), *where) for where in ranges] if cache else []
-        if cache is None or not all(map(cache.keeps, parts)):
+        if cache is None or not any(map(cache.keeps, parts)):
             return [held for _, held in fetch(keys, ranges, True)]
         found = self._held(cache, dict(zip(parts, keys, strict=True)), unpack)
         missing = [part for part in parts if part not in found]
         if missing:
-            with cache.fetching(missing[0]):
+            with cache.fetching(*missing):
                 found |= self._held(cache, {part: keys[parts.index(part)] for part in missing}, unpack)
                 for run in _stretches([part not in found for part in parts]):
                     for part, (came, held) in zip(parts[run], fetch(keys[run], ranges[run], False), strict=True):
-                        mapped = cache.add(part, came, self.waits)
-                        found[part] = Held(mapped) if held.memory is came else held
-                        traffic.add(cache_misses=1)
+                        found[part] = self._kept(cache, part, came, held)
         return [found[part] for part in parts]
+
+    def _kept(self, cache: Cache, part: Part, came: Bytes, held: Held) -> Held:
+        """What is held of a part from now on, which is in the cache if that takes it; else a copy, if it is as it came.
+
+        What came is a piece of all that a request brought, which would stay as long as the piece does.
+        """
+        kept = cache.add(part, came, self.waits)
+        traffic.add(cache_misses=cache.keeps(part))
+        if held.memory is not came:
+            return held
+        return Held(came.copy() if kept is came else kept)
 
     def _held(self, cache: Cache, wanted: dict[Part, Extent], unpack: Unpack) -> dict[Part, Held]:
         """What the cache has of some parts and is whole; what is not is removed."""

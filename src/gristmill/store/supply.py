@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import functools
 import os
+import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -33,14 +35,51 @@ if TYPE_CHECKING:
 
 # Half of them bring as many bytes a second from one server; where shards are small, a first batch is many answers.
 REQUESTS = 32
+# What a request brings at most where neighbours wait, too: four blocks of a MiB and what they are rounded by. They come
+# together where the last answers came at so many bytes a second: what waits is there soon, in whatever order. On a
+# line that is slower, what is needed first would wait for what is not.
+TOGETHER_BYTES, TOGETHER_SPEED = 5 << 20, 100e6
+LAST_ANSWERS = 16
+
+
+@dataclass(eq=False, slots=True)
+class _Run:
+    """Extents of one shard that follow each other, and where they lie: what one request brings."""
+
+    bring: Callable[[_Run], None]
+    keys: list[Extent]
+    ranges: list[Range]
+
+    def __call__(self) -> None:
+        self.bring(self)
 
 
 @dataclass(eq=False, slots=True)
 class _Flight:
     """An extent that was asked for and has not come yet."""
 
-    task: Task
+    run: _Run
     future: Future[Held] = field(default_factory=Future)
+
+
+class Pace:
+    """How fast bytes come, by the last few answers. Safe to call from many threads."""
+
+    def __init__(self) -> None:
+        self._lock, self._last = Lock(), deque[tuple[float, int]](maxlen=LAST_ANSWERS + 1)
+
+    def came(self, size: int) -> None:
+        """Note an answer."""
+        with self._lock:
+            self._last.append((time.monotonic(), size))
+
+    def is_fast(self) -> bool:
+        """Whether there were some, and fast enough for neighbours to come together."""
+        with self._lock:
+            last = list(self._last)
+        if len(last) <= LAST_ANSWERS:
+            return False
+        return sum(size for _, size in last[1:]) >= TOGETHER_SPEED * (last[-1][0] - last[0][0])
 
 
 class Supply:
@@ -59,6 +98,7 @@ class Supply:
         self.keeping = Keeping(table)
         # One file is asked for its seek table by one thread at a time.
         self._tables = [Lock() for _ in range(REQUESTS)]
+        self._pace = Pace()
         self._begin()
 
     def _begin(self) -> None:
@@ -72,6 +112,10 @@ class Supply:
         if self._owner != os.getpid():
             self._begin()
 
+    def asked(self, key: Extent) -> bool:
+        """Whether an extent is on its way."""
+        return self._owner == os.getpid() and key in self._flights
+
     def ask(self, keys: list[Extent], *, ahead: bool = False) -> list[Future[Held]]:
         """The extents `keys`, in rising order: those on their way already are awaited, neighbours come together.
 
@@ -82,19 +126,17 @@ class Supply:
             self._send([key for key in keys if key not in self._flights], ahead)
             found = [self._flights[key] for key in keys]
             for flight in () if ahead else found:
-                self._workers.hurry(flight.task)
+                self._workers.hurry(flight.run)
         return [flight.future for flight in found]
 
     def _send(self, keys: list[Extent], ahead: bool) -> None:
         shards, places = (np.array([key[i] for key in keys], dtype=np.int64) for i in (0, 1))
         starts, ends = (self._table.headers[shards] + at for at in self._table.grid.byte_ranges(shards, places))
-        for run in runs(shards, starts, ends):
-            together = keys[run]
-            task = functools.partial(
-                self._bring, together, list(zip(starts[run].tolist(), ends[run].tolist(), strict=True))
-            )
-            self._flights.update((key, _Flight(task)) for key in together)
-            self._workers.submit(task, ahead=ahead)
+        for part in runs(shards, starts, ends):
+            ranges = list(zip(starts[part].tolist(), ends[part].tolist(), strict=True))
+            run = _Run(self._bring, keys[part], ranges)
+            self._flights.update((key, _Flight(run)) for key in run.keys)
+            self._workers.submit(run, ahead=ahead)
 
     def then(self, task: Task) -> None:
         """Run a task that asks for more, beside the requests."""
@@ -118,16 +160,48 @@ class Supply:
 
     def _withdraw(self) -> None:
         with self._lock:
-            tasks = self._workers.withdraw({flight.task for flight in self._flights.values()})
-            gone = [self._flights.pop(key) for key, flight in list(self._flights.items()) if flight.task in tasks]
+            tasks = self._workers.withdraw({flight.run for flight in self._flights.values()})
+            gone = [self._flights.pop(key) for key, flight in list(self._flights.items()) if flight.run in tasks]
         for flight in gone:
             flight.future.cancel()
 
-    def _bring(self, keys: list[Extent], ranges: list[Range]) -> None:
+    def _with_neighbours(self, run: _Run) -> list[_Run]:
+        """A run that is about to be brought, and what waits to bring its neighbours: in order, for one request.
+
+        A server takes most of its time by the request, and what waits was asked for, and counted, already.
+        """
+        together = [run]
+        if not self._pace.is_fast():
+            return together
+        with self._lock:
+            while other := self._waiting(together[-1].keys[-1], 1, together):
+                together.append(other)
+            while other := self._waiting(together[0].keys[0], -1, together):
+                together.insert(0, other)
+        return together
+
+    def _waiting(self, key: Extent, side: int, together: list[_Run]) -> _Run | None:
+        """What waits to bring the extent beside `key`, if there is room for it; nobody else will bring that now."""
+        flight = self._flights.get(Extent(key.shard, key.place + side))
+        if flight is None or not _fits(flight.run, together) or not self._workers.take(flight.run):
+            return None
+        return flight.run
+
+    def _bring(self, run: _Run) -> None:
+        together = self._with_neighbours(run)
         try:
-            found: list[Held] | BaseException = self._brought(keys, ranges)
+            found: list[Held] | BaseException = self._brought(*_joined(together))
+        except StoreError as error:
+            if len(together) > 1:  # of which one may be damaged, which is not for the others to tell
+                for each in together:
+                    self._bring(each)
+                return
+            found = error
         except BaseException as error:  # whoever waits is told, and whoever asks next asks anew
             found = error
+        self._hand_over(_joined(together)[0], found)
+
+    def _hand_over(self, keys: list[Extent], found: list[Held] | BaseException) -> None:
         for i, key in enumerate(keys):
             with self._lock:
                 flight = self._flights.pop(key)
@@ -188,8 +262,19 @@ class Supply:
                 data, version = place.read_version(start, end - start)
         if len(data) != end - start:
             raise StoreError(f"{path} ends before byte {end:,}: it was cut off or replaced.")
+        self._pace.came(end - start)
         known = int(self._versions[shard]) or version
         self._versions[shard] = known
         if version != known:
             raise StoreError(f"{path} was replaced while it was read: load the store anew, or restore the file.")
         return np.frombuffer(data, np.uint8)
+
+
+def _joined(together: list[_Run]) -> tuple[list[Extent], list[Range]]:
+    return [key for run in together for key in run.keys], [where for run in together for where in run.ranges]
+
+
+def _fits(run: _Run, together: list[_Run]) -> bool:
+    """Whether one request may bring a run, too, beside those that it brings already."""
+    sizes = (each.ranges[-1][1] - each.ranges[0][0] for each in (run, *together))
+    return run not in together and sum(sizes) <= TOGETHER_BYTES
