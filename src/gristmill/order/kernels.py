@@ -39,15 +39,21 @@ def _network(x: Any, bits: Any, size: Any, keys: Any, forward: bool) -> Any:
     return (left << bits) | right
 
 
-@entry(types.void(types.uint64[::1], types.uint64, types.uint64, types.uint64, types.uint64[::1], types.boolean))
-def walk(x: Any, n: Any, bits: Any, size: Any, keys: Any, forward: bool) -> None:
-    """Permute x in place; there is one key for all, or one each (neighbours that share theirs are quick)."""
+@entry(types.boolean(types.uint64[::1], types.uint64, types.uint64, types.uint64, types.uint64[::1], types.boolean))
+def walk(x: Any, n: Any, bits: Any, size: Any, keys: Any, forward: bool) -> bool:
+    """Permute x in place; there is one key for all, or one each (neighbours that share theirs are quick).
+
+    False once an index is not below n.
+    """
     round_keys = empty(ROUNDS, np.uint64)
     for i in range(x.size):
         if i == 0 or (keys.size > 1 and keys[i] != keys[i - 1]):
             for j in range(ROUNDS):
                 round_keys[j] = finalise(keys[i] + GOLDEN * np.uint64(j + 1))
+        if x[i] >= n:
+            return False
         place = _network(x[i], bits, size, round_keys, forward)
         while place >= n:
             place = _network(place, bits, size, round_keys, forward)
         x[i] = place
+    return True
