@@ -38,7 +38,8 @@ from gristmill.tokenize.backends import Ids, ended, without_eos
 from gristmill.tokenize.tokenizer import Tokenizer
 
 TOKENIZE = "tokenize"
-_PATIENCE_SECONDS, _BUILDING_SECONDS = 0.2, 0.4
+# Building takes 0.4 s: threads wait for twice of it, since those of a first batch of 64 rows wait for 0.4 s in all.
+_PATIENCE_SECONDS, _BUILDING_SECONDS = 0.2, 0.8
 _CORES = os.cpu_count() or 1  # asking takes 80 microseconds
 # The (epoch, unit) that a lane reads together.
 Stops = list[tuple[int, int]]
@@ -232,8 +233,8 @@ class Encoders:
     """A tokenizer for many threads: each uses one for itself, and what is idle serves the next.
 
     A further one takes 0.4 s to build, a block 4 ms to encode: so threads wait for their turn until they have waited,
-    in all, as long as building one takes, and no first batch waits for it. Once there is one a core they still do not
-    wait for ever, since the threads that had them may be those of a process that this one is a fork of.
+    in all, twice as long as building one takes, and no first batch waits for it. Once there is one a core they still do
+    not wait for ever, since the threads that had them may be those of a process that this one is a fork of.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
