@@ -14,7 +14,6 @@ from gristmill.sources import json_rows
 from gristmill.sources.base import Format
 from gristmill.sources.json_rows import parse_json, read_rows
 from gristmill.sources.jsonl import parse_line
-from gristmill.sources.lines import tabulate
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -24,8 +23,8 @@ VALUES = st.recursive(
 
 
 def rows(block: bytes, *keys: str) -> list[list[str | None]] | None:
-    columns = read_rows(block, tabulate(block), ("text", "id", *keys))
-    return None if columns is None else [column.to_pylist() for column in columns]
+    found = read_rows(block, ("text", "id", *keys))
+    return None if found is None else [column.to_pylist() for column in found.columns]
 
 
 @given(

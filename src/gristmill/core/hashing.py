@@ -47,7 +47,11 @@ def mix64_array(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 def derive_key(*parts: int | str) -> int:
     """A 64-bit key from a path of names and numbers, e.g. (seed, 'web', epoch)."""
-    key = 0
+    return key_below(0, *parts)
+
+
+def key_below(key: int, *parts: int | str) -> int:
+    """The key of a path that goes on from the one of this key: `key_below(derive_key(a), b) == derive_key(a, b)`."""
     for part in parts:
         word = hash64(part) if isinstance(part, str) else part & _MASK
         key = mix64(key ^ mix64(word))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Protocol, Self, TypeVar, cast
 
 import numpy as np
@@ -27,16 +28,30 @@ T = TypeVar("T", bound=Shared)
 
 
 class Documents(Texts):
-    """A record batch whose `text` is open to compiled code. Nothing is copied; nothing is changed in place."""
+    """A record batch whose `text` is open to compiled code. Nothing is copied; nothing is changed in place.
 
-    def __init__(self, batch: pa.RecordBatch, shared: dict[str, Shared] | None = None) -> None:
-        self.batch = batch
-        texts = arrow_texts(batch.column("text"))
+    `number` makes the batch of what was read, once somebody asks for it: where no step does, nobody will.
+    """
+
+    def __init__(
+        self,
+        batch: pa.RecordBatch,
+        shared: dict[str, Shared] | None = None,
+        number: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
+    ) -> None:
+        self._read, self._number = batch, number
+        self.column = batch.column("text")
+        texts = arrow_texts(self.column)
         super().__init__(texts.data, texts.offsets)
         self._shared = shared or {}
-        if len(self) and int(np.diff(self.offsets).max()) > MAX_DOCUMENT_BYTES:
+        if int(self.offsets[-1] - self.offsets[0]) > MAX_DOCUMENT_BYTES < int(np.diff(self.offsets).max()):
             row = int(np.diff(self.offsets).argmax())
             raise SourceError(f"Document {batch.column('id')[row]} is longer than 2 GiB: split it.")
+
+    @cached_property
+    def batch(self) -> pa.RecordBatch:
+        """The documents with all of their columns."""
+        return self._number(self._read) if self._number else self._read
 
     def shared(self, name: str, make: Callable[[Documents], T]) -> T:
         """The shared columns `name`, made when first asked for; they follow the documents through `take`."""

@@ -5,6 +5,7 @@ Documents are rows of a table before and after the steps: numbered when they com
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections import Counter
 from collections.abc import Iterable
@@ -130,8 +131,12 @@ class Passed:
 
 def start_documents(batch: pa.RecordBatch, first: int) -> Documents:
     """A batch as it was read, numbered from `first`, with no step's mark on it yet."""
+    return Documents(batch, number=functools.partial(_numbered, first))
+
+
+def _numbered(first: int, batch: pa.RecordBatch) -> pa.RecordBatch:
     numbers, marks = np.arange(first, first + len(batch)), np.zeros(len(batch), np.int64)
-    return Documents(batch.add_column(0, "doc", pa.array(numbers)).append_column("edits", pa.array(marks)))
+    return batch.add_column(0, "doc", pa.array(numbers)).append_column("edits", pa.array(marks))
 
 
 def passed(documents: Documents, ledger: Ledger) -> Passed:

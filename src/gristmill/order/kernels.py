@@ -55,14 +55,20 @@ def _moved(value: Any, n: Any, bits: Any, size: Any, round_keys: Any, forward: b
     return place
 
 
-@entry(types.void(types.uint64[::1], types.uint64, types.uint64, types.uint64, types.uint64[::1], types.boolean))
-def walk(x: Any, n: Any, bits: Any, size: Any, keys: Any, forward: bool) -> None:
-    """Permute x in place; there is one key for all, or one each (neighbours that share theirs are quick)."""
+@entry(types.boolean(types.uint64[::1], types.uint64, types.uint64, types.uint64, types.uint64[::1], types.boolean))
+def walk(x: Any, n: Any, bits: Any, size: Any, keys: Any, forward: bool) -> bool:
+    """Permute x in place; there is one key for all, or one each (neighbours that share theirs are quick).
+
+    False once an index is not below n.
+    """
     round_keys = empty(ROUNDS, np.uint64)
     for i in range(x.size):
         if i == 0 or (keys.size > 1 and keys[i] != keys[i - 1]):
             _expand(keys[i], round_keys)
+        if x[i] >= n:
+            return False
         x[i] = _moved(x[i], n, bits, size, round_keys, forward)
+    return True
 
 
 @compiled

@@ -19,7 +19,7 @@ from gristmill.core.hashing import GOLDEN, MIX_FIRST, MIX_SECOND, mix64_array
 
 ROUNDS = 8
 _HALF = np.uint64(32)
-_compiled: Callable[..., None] | None = None
+_compiled: Callable[..., bool] | None = None
 
 
 def permute(indices: npt.ArrayLike, n: int, key: npt.ArrayLike) -> Ints:
@@ -38,15 +38,15 @@ def unpermute(places: npt.ArrayLike, n: int, key: npt.ArrayLike) -> Ints:
 def _walk(values: npt.ArrayLike, n: int, key: npt.ArrayLike, rounds: range) -> Ints:
     if n < 1 or n > 2**62:
         raise ValueError(f"permute works on 1 to 2^62 indices, not {n}")
-    words = np.array(values, dtype=np.int64, ndmin=1)
-    if words.size and (words.min() < 0 or words.max() >= n):
-        raise ValueError(f"permute takes indices in [0, {n})")
-    shape = np.shape(values)
-    x = words.ravel().view(np.uint64)
-    keys = np.array(key, dtype=np.uint64, ndmin=1).ravel()
+    words = np.array(values, dtype=np.int64, order="C")
+    shape, x = words.shape, words.reshape(-1).view(np.uint64)
+    keys = np.array(key, dtype=np.uint64).reshape(-1)
     if _compiled is not None:
-        _compiled(x, np.uint64(n), *halves(n), keys, rounds.step > 0)
-        return x.view(np.int64).reshape(shape)
+        if not _compiled(x, n, *halves(n), keys, rounds.step > 0):
+            raise _outside(n)
+        return words
+    if x.size and x.max() >= np.uint64(n):  # which an index below 0 is, as a word
+        raise _outside(n)
     # One key a round and column, by SplitMix64 from each given key.
     round_keys = mix64_array(keys[None, :] + GOLDEN * np.arange(ROUNDS, dtype=np.uint64)[:, None])
     x = _network(x, n, round_keys, rounds)
@@ -56,6 +56,10 @@ def _walk(values: npt.ArrayLike, n: int, key: npt.ArrayLike, rounds: range) -> I
         x[outside] = _network(x[outside], n, own_keys, rounds)
         outside = outside[x[outside] >= np.uint64(n)]
     return x.view(np.int64).reshape(shape)
+
+
+def _outside(n: int) -> ValueError:
+    return ValueError(f"permute takes indices in [0, {n})")
 
 
 def halves(n: int) -> tuple[np.uint64, np.uint64]:

@@ -38,7 +38,7 @@ def address_of(given: PathLike) -> Address:
 
 def local_path(path: str) -> str:
     """The path that a file:// address means, percent-decoded; what is none stays as it is."""
-    found = _FILE.fullmatch(path)
+    found = _FILE.fullmatch(path) if ":" in path else None
     if not found or os.path.lexists(path):
         return path
     if found["host"] not in (None, "", "localhost"):

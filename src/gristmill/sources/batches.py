@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -29,13 +30,23 @@ def document_batch(
     count = len(texts)
     columns = {
         "id": ids,
-        "source": pa.repeat(pa.scalar(file.source, pa.string()), count),
-        "path": pa.repeat(pa.scalar(file.name, pa.string()), count),
+        "source": _repeated(file.source, count),
+        "path": _repeated(file.name, count),
         "row": pa.array(places, pa.int64()),
         "text": texts,
         **fields,
     }
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def _repeated(text: str, count: int) -> pa.Array:
+    """A column of one text, which may be part of a longer one that others share."""
+    return _shared(text, 1 << count.bit_length()).slice(0, count)
+
+
+@functools.lru_cache(maxsize=64)
+def _shared(text: str, count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(text, pa.string()), count)
 
 
 def place_ids(file: InputFile, mark: str, places: Sequence[int] | Ints) -> pa.Array:

@@ -11,8 +11,9 @@ import numpy as np
 from numba import types
 
 from gristmill.core.compiled import compiled, entry
-from gristmill.core.kernels.memory import WIDTH, copy, copy_vector, equal_bits, lower_bits, trailing_zeros
+from gristmill.core.kernels.memory import WIDTH, copy, copy_vector, equal_bits, lower_bits, next_byte, trailing_zeros
 from gristmill.core.kernels.types import BYTES, INTS
+from gristmill.sources.line_kernels import BREAK, RETURN, is_filled
 
 _QUOTE, _BACKSLASH, _N, _U, _COMMA, _COLON, _MINUS, _POINT, _SPACE = (ord(mark) for mark in '"\\nu,:-. ')
 _OPEN_OBJECT, _CLOSE_OBJECT, _OPEN_ARRAY, _CLOSE_ARRAY = b"{}[]"
@@ -196,15 +197,6 @@ def _find(data: Any, at: int, end: int, names: Any, edges: Any, found: Any, row:
             at, state, wanted = stop, _AFTER, -1
 
 
-@entry(types.boolean(BYTES, INTS, INTS, BYTES, INTS, types.int64[:, :, ::1]))
-def find(data: Any, begins: Any, ends: Any, names: Any, edges: Any, found: Any) -> Any:
-    """Of each line, the begin and the end of the values under names; what is not there, or null, stays as it is."""
-    row = 0
-    while row < begins.size and _find(data, begins[row], ends[row], names, edges, found, row):
-        row += 1
-    return row == begins.size
-
-
 @compiled
 def _spell(data: Any, at: int, end: int, out: Any, to: int) -> Any:
     """Write what stands up to `end`, which a quote follows; the place after it, -1 where half of a pair is met."""
@@ -286,3 +278,42 @@ def unescape(data: Any, begins: Any, ends: Any, strings: bool, out: Any, bounds:
             return False
         bounds[row + 1] = to
     return True
+
+
+@compiled
+def _read_line(data: Any, at: int, stop: int, names: Any, edges: Any, places: Any, row: int, out: Any, to: int) -> Any:
+    """Note where values stand in a line, and write its text; the place after it, -1 where anything is rare."""
+    for name in range(edges.size - 1):
+        places[row, name, 0] = places[row, name, 1] = -1
+    if not _find(data, at, stop - (data[stop - 1] == RETURN), names, edges, places, row):
+        return -1
+    begin, end = places[row, 0, 0] + 1, places[row, 0, 1] - 1
+    if not begin or end < begin or data[begin - 1] != _QUOTE:
+        return -1
+    return _spell(data, begin, end, out, to)
+
+
+@entry(
+    types.UniTuple(types.int64, 2)(
+        BYTES, BYTES, INTS, types.int64[::1], types.int64[:, :, ::1], types.uint8[::1], types.int64[::1]
+    )
+)
+def read_lines(data: Any, names: Any, edges: Any, begins: Any, places: Any, out: Any, bounds: Any) -> Any:
+    """How many lines there are that are not blank, and how many in all; -1 where anything is rare about one of them.
+
+    Of as many as the arrays have room for: where each begins, what the string under the first name spells, written end
+    to end as `unescape` does, and the begin and the end of the values under all names, -1 for what is null or missing.
+    """
+    count, lines, at, to = 0, 0, 0, 0
+    bounds[0] = 0
+    while at < data.size:
+        stop = next_byte(data, at, BREAK)
+        if is_filled(data, at, stop):
+            if count < begins.size:
+                to = _read_line(data, at, stop, names, edges, places, count, out, to)
+                if to < 0:
+                    return -1, lines
+                begins[count], bounds[count + 1] = at, to
+            count += 1
+        lines, at = lines + 1, stop + 1
+    return count, lines

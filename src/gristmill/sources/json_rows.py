@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from gristmill.core.arrays import Bytes, Ints
 from gristmill.core.texts import from_strings
-from gristmill.sources.lines import LineTable, is_utf8
+from gristmill.sources.lines import LineTable, is_utf8, lines_room, tabulate
 
 # A value takes up to 200 bytes once it is made: a line with more of them than this is refused.
 _MOST_VALUES = 4_000_000
@@ -66,27 +66,46 @@ def compact(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=lambda number: number.value)
 
 
-def read_rows(block: bytes, table: LineTable, keys: Sequence[str]) -> list[pa.Array] | None:
-    """The values of keys (the text's, the id's, others) as string columns, the first a large one: a row a filled line.
+class Found(NamedTuple):
+    """Of how many lines a block is, where those begin that are not blank, and the values of keys as string columns."""
+
+    lines: int
+    begins: Ints
+    columns: list[pa.Array]
+
+
+def read_rows(block: bytes | memoryview, keys: Sequence[str]) -> Found | None:
+    """The values of keys (the text's, the id's, others), a row a filled line; the first column is a large one.
 
     None where a line is no object with a text, or anything is so odd that Python's parser has to look at each line.
     """
     decoder = _decoder(tuple(keys))
-    if decoder is None or not is_utf8(block) or (len(block) > _LONG and _has_too_many(block)):
+    if decoder is None or not is_utf8(block) or (len(block) > _LONG and _has_too_many(bytes(block))):
         return None
-    return _found(block, table, keys) or _decoded(block, table, keys, decoder)
+    return _found(np.frombuffer(block, np.uint8), keys) or _decoded(bytes(block), keys, decoder)
 
 
-def _found(block: bytes, table: LineTable, keys: Sequence[str]) -> list[pa.Array] | None:
+def _found(data: Bytes, keys: Sequence[str]) -> Found | None:
     """By a kernel, without an object of Python's for any value."""
-    names, data, begins, ends = _spelt_names(tuple(keys)), np.frombuffer(block, np.uint8), table.begins, table.ends
-    if not table.filled.all():
-        begins, ends = begins[table.filled], ends[table.filled]
-    places = np.full((len(begins), len(keys), 2), -1, np.int64)
-    if not _kernels().find(data, begins, ends, names.data, names.offsets, places):
-        return None
-    columns = [_spelt_at(data, *places[:, i].T, strings=not i) for i in range(len(keys))]
-    return None if any(column is None for column in columns) else columns
+    names, out = _spelt_names(tuple(keys)), np.empty(len(data) + _VECTOR_BYTES, np.uint8)
+    count, room = -1, lines_room(len(data))
+    while count < 0:
+        begins, bounds = np.empty(room, np.int64), np.empty(room + 1, np.int64)
+        places = np.empty((room, len(keys), 2), np.int64)
+        found, lines = _kernels().read_lines(data, names.data, names.offsets, begins, places, out, bounds)
+        if found < 0:
+            return None
+        count, room = found if found <= room else -1, found
+    texts = _whole(out, bounds[: count + 1])
+    others = [_spelt_at(data, *places[:count, i].T) for i in range(1, len(keys))]
+    return None if any(column is None for column in others) else Found(lines, begins[:count], [texts, *others])
+
+
+def _whole(out: Bytes, bounds: Ints) -> pa.Array:
+    """Texts as a column, which does not hold much more memory than it needs."""
+    size = int(bounds[-1])
+    data = out[:size] if 2 * size > len(out) else out[:size].copy()
+    return pa.LargeStringArray.from_buffers(len(bounds) - 1, pa.py_buffer(bounds), pa.py_buffer(data))
 
 
 @functools.cache
@@ -99,9 +118,8 @@ def _kernels() -> ModuleType:
 _spelt_names = functools.lru_cache(maxsize=16)(from_strings)
 
 
-def _decoded(
-    block: bytes, table: LineTable, keys: Sequence[str], decoder: msgspec.json.Decoder[Any]
-) -> list[pa.Array] | None:
+def _decoded(block: bytes, keys: Sequence[str], decoder: msgspec.json.Decoder[Any]) -> Found | None:
+    table = tabulate(block)
     if not _may_be_objects(block, table):
         return None
     try:
@@ -110,7 +128,10 @@ def _decoded(
         if len(rows) != np.count_nonzero(table.filled) or not _NO_IDS.isdisjoint(map(type, ids)):
             return None
         texts, spelt = _texts(given), _spelling(block)
-        return None if texts is None else [texts, *(_column(each, spelt) for each in (ids, *fields))]
+        if texts is None:
+            return None
+        columns = [texts, *(_column(each, spelt) for each in (ids, *fields))]
+        return Found(len(table.begins), table.begins[table.filled], columns)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
 
@@ -153,22 +174,20 @@ def _past_blanks(data: Bytes, places: Ints, step: int) -> Ints:
 def _texts(values: list[msgspec.Raw]) -> pa.Array | None:
     """What strings spell, as a column; None where one is no string, or no text."""
     data, offsets = np.frombuffer(b"".join(values), np.uint8), np.cumsum([0, *map(len, values)])
-    return _spelt_at(data, offsets[:-1], offsets[1:], strings=True)
+    out, bounds = np.empty(len(data) + _VECTOR_BYTES, np.uint8), np.empty(len(offsets), np.int64)
+    return _whole(out, bounds) if _kernels().unescape(data, offsets[:-1], offsets[1:], True, out, bounds) else None
 
 
-def _spelt_at(data: Bytes, begins: Ints, ends: Ints, *, strings: bool) -> pa.Array | None:
-    """What the values at these places spell, as a column, a large one for `strings` alone; null where a begin is -1."""
-    size = int(np.maximum(ends - begins, 0).sum()) + _VECTOR_BYTES
-    out, bounds = np.empty(size, np.uint8), np.empty(len(begins) + 1, np.int64)
-    unescaped = _kernels().unescape(data, begins, ends, strings, out, bounds)
-    if not unescaped or (not strings and bounds[-1] > _MOST_BYTES):
-        return None
-    texts = pa.py_buffer(out[: bounds[-1]])
-    if strings:
-        return pa.LargeStringArray.from_buffers(len(begins), pa.py_buffer(bounds), texts)
+def _spelt_at(data: Bytes, begins: Ints, ends: Ints) -> pa.Array | None:
+    """What the values at these places spell, as a column; null where a begin is -1."""
     there = begins >= 0
     missing = None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
-    return pa.StringArray.from_buffers(len(begins), pa.py_buffer(bounds.astype(np.int32)), texts, missing)
+    size = int((ends - begins)[there].sum() if missing else (ends - begins).sum()) + _VECTOR_BYTES
+    out, bounds = np.empty(size, np.uint8), np.empty(len(begins) + 1, np.int64)
+    if not _kernels().unescape(data, begins, ends, False, out, bounds) or bounds[-1] > _MOST_BYTES:
+        return None
+    offsets, texts = pa.py_buffer(bounds.astype(np.int32)), pa.py_buffer(out[: bounds[-1]])
+    return pa.StringArray.from_buffers(len(begins), offsets, texts, missing)
 
 
 def _column(values: list[object], spelt: Callable[[object], str | None]) -> pa.Array:

@@ -59,7 +59,7 @@ def _is_array(part: Part, format: Format) -> bool:
 
 
 def _read_blocks(
-    blocks: Iterator[tuple[int, bytes | None]], part: Part, format: Format, mishaps: Mishaps
+    blocks: Iterator[tuple[int, memoryview | None]], part: Part, format: Format, mishaps: Mishaps
 ) -> Iterator[pa.RecordBatch]:
     number = 0
     for at, block in blocks:
@@ -67,13 +67,14 @@ def _read_blocks(
             mishaps.report(too_long(where(part, at, number + 1)), part.file, part.file.at(BYTE, at), at)
             number += 1
             continue
-        table = tabulate(block)
-        if columns := read_rows(block, table, (format.text, format.id, *format.fields)):
-            texts, ids, *fields = columns
-            yield _batch(part, format, at + table.begins[table.filled], ids, texts, fields)
+        if found := read_rows(block, (format.text, format.id, *format.fields)):
+            texts, ids, *fields = found.columns
+            yield _batch(part, format, at + found.begins, ids, texts, fields)
+            number += found.lines
         else:
-            yield from _line_by_line(block, table, at, number, part, format, mishaps)
-        number += len(table.begins)
+            table = tabulate(block)
+            yield from _line_by_line(bytes(block), table, at, number, part, format, mishaps)
+            number += len(table.begins)
 
 
 def _line_by_line(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -54,7 +55,13 @@ _SUFFIXES = {
 
 def kind_of(file: InputFile, format: Format) -> Kind:
     """The reader and cutter of a file."""
-    return _KINDS[format.format or _SUFFIXES.get(os.path.splitext(unpacked_name(file.path))[1].lower(), "text")]
+    return _KINDS[format.format or _named(file.path)]
+
+
+@functools.lru_cache(maxsize=1024)
+def _named(path: os.PathLike[str]) -> str:
+    """The format that a file's name tells."""
+    return _SUFFIXES.get(os.path.splitext(unpacked_name(path))[1].lower(), "text")
 
 
 def resumes_anywhere(file: InputFile, format: Format) -> bool:

@@ -10,14 +10,15 @@ from gristmill.core.compiled import compiled, entry
 from gristmill.core.kernels.memory import next_byte
 from gristmill.core.kernels.types import BYTES
 
-_BREAK, _RETURN, _TAB, _SPACE = b"\n\r\t "
+BREAK, RETURN = b"\n\r"
+_TAB, _SPACE = b"\t "
 _OUT = types.int64[::1]
 
 
 @compiled
-def _is_filled(data: Any, at: int, end: int) -> Any:
+def is_filled(data: Any, at: int, end: int) -> Any:
     """Whether any byte is no blank: tab to carriage return, space."""
-    while at < end and (data[at] == _SPACE or _TAB <= data[at] <= _RETURN):
+    while at < end and (data[at] == _SPACE or _TAB <= data[at] <= RETURN):
         at += 1
     return at < end
 
@@ -29,9 +30,9 @@ def tabulate(data: Any, begins: Any, ends: Any, filled: Any) -> int:
     """
     count, at = 0, 0
     while at < data.size:
-        end = next_byte(data, at, _BREAK)
+        end = next_byte(data, at, BREAK)
         if count < begins.size:
-            begins[count], ends[count] = at, end - (end > at and data[end - 1] == _RETURN)
-            filled[count] = _is_filled(data, at, end)
+            begins[count], ends[count] = at, end - (end > at and data[end - 1] == RETURN)
+            filled[count] = is_filled(data, at, end)
         count, at = count + 1, end + 1
     return count

@@ -24,7 +24,7 @@ from gristmill.sources.base import Format, InputFile, Part, parts_from, skippabl
 from gristmill.sources.streams import CHUNK_BYTES, Readable, Stream, Transcoded, packing_of
 from gristmill.sources.zstd_frames import frame_edges
 
-_BREAK = b"\n"
+_BREAK, _MARK = b"\n", codecs.BOM_UTF8
 # Room for as many lines as there probably are; where there are more, they are looked for again.
 _FEW_LINES, _LINE_BYTES = 64, 128
 # What is read beyond a part's end, to where its last line ends; and once more, where it does not end there.
@@ -39,8 +39,8 @@ def cut_bytes(file: InputFile, format: Format, size: int, unit_bytes: int) -> li
     return parts_from(file, [] if packing or not format.is_utf8 else range(0, size, unit_bytes), size)
 
 
-def read_blocks(stream: Readable, start: int, stop: int | None) -> Iterator[tuple[int, bytes | None]]:
-    """The lines that a part owns as (byte of the first, whole lines of about 8 MiB).
+def read_blocks(stream: Readable, start: int, stop: int | None) -> Iterator[tuple[int, memoryview | None]]:
+    """The lines that a part owns as (byte of the first, whole lines of about 8 MiB), where they lie in what was read.
 
     A line longer than MAX_DOCUMENT_BYTES is passed over in bounded memory: its byte comes with None.
     """
@@ -48,7 +48,7 @@ def read_blocks(stream: Readable, start: int, stop: int | None) -> Iterator[tupl
     return itertools.takewhile(lambda block: block[0] <= last, _whole_lines(stream, start, last))
 
 
-def _whole_lines(stream: Readable, start: int, last: int) -> Iterator[tuple[int, bytes | None]]:
+def _whole_lines(stream: Readable, start: int, last: int) -> Iterator[tuple[int, memoryview | None]]:
     """All lines after the first break at or after `start` (at 0, from there), at least up to byte `last`."""
     at, held, passing = start, bytearray(), start > 0  # `held` begins at `at`; passing: inside a line that is left out
     while not (passing and at >= last):
@@ -65,8 +65,9 @@ def _whole_lines(stream: Readable, start: int, last: int) -> Iterator[tuple[int,
             held, passing = bytearray(), not first
         if not passing:
             end = _lines_end(chunk, first + max(last - at - len(held), 0))
-            lines = b"".join((held, memoryview(chunk)[first:end])) if end > first else b""
-            if lines:
+            lines = memoryview(chunk)[first:end]
+            if end > first:
+                lines = memoryview(b"".join((held, lines))) if held else lines
                 yield from _without_long_lines(at, lines)
                 at, held = at + len(lines), bytearray()
             if at > last:
@@ -75,7 +76,7 @@ def _whole_lines(stream: Readable, start: int, last: int) -> Iterator[tuple[int,
         if broken:
             raise broken
     if held:
-        yield at, bytes(held)
+        yield at, memoryview(bytes(held))
 
 
 def _read_to(stream: Readable, last: int) -> tuple[bytes, Exception | None]:
@@ -98,13 +99,13 @@ def _lines_end(chunk: bytes, last: int) -> int:
     return chunk.find(_BREAK, last) + 1 or chunk.rfind(_BREAK) + 1
 
 
-def _without_long_lines(at: int, lines: bytes) -> Iterator[tuple[int, bytes | None]]:
+def _without_long_lines(at: int, lines: memoryview) -> Iterator[tuple[int, memoryview | None]]:
     """The block as it is; one that is over the limit line by line."""
     if len(lines) <= base.MAX_DOCUMENT_BYTES:
         yield at, lines
         return
-    for line in lines.removesuffix(_BREAK).split(_BREAK):
-        yield at, line + _BREAK if len(line) < base.MAX_DOCUMENT_BYTES else None
+    for line in bytes(lines).removesuffix(_BREAK).split(_BREAK):
+        yield at, memoryview(line + _BREAK) if len(line) < base.MAX_DOCUMENT_BYTES else None
         at += len(line) + 1
 
 
@@ -123,11 +124,16 @@ class LineTable:
     filled: npt.NDArray[np.bool_]
 
 
-def tabulate(block: bytes) -> LineTable:
+def lines_room(size: int) -> int:
+    """As many lines as so many bytes probably are, and more."""
+    return _FEW_LINES + size // _LINE_BYTES
+
+
+def tabulate(block: bytes | memoryview) -> LineTable:
     """All lines of a block, which may lack the last break."""
     from gristmill.sources.line_kernels import tabulate as locate  # which imports Numba
 
-    data, room = np.frombuffer(block, np.uint8), _FEW_LINES + len(block) // _LINE_BYTES
+    data, room = np.frombuffer(block, np.uint8), lines_room(len(block))
     while True:
         begins, ends, filled = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.bool_)
         count = locate(data, begins, ends, filled)
@@ -138,14 +144,14 @@ def tabulate(block: bytes) -> LineTable:
 
 def text_blocks(
     part: Part, format: Format, stop: int | None, lines_of: Callable[[Readable], Readable] | None = None
-) -> Iterator[tuple[int, bytes | None]]:
+) -> Iterator[tuple[int, memoryview | None]]:
     """The blocks of a part of a file as UTF-8, without the byte order mark that may open the file.
 
     `lines_of` makes lines of what has none.
     """
     with open_text(part, format) as stream:
         for at, block in read_blocks(lines_of(stream) if lines_of else stream, part.start, stop):
-            mark = len(codecs.BOM_UTF8) if at == 0 and block and block.startswith(codecs.BOM_UTF8) else 0
+            mark = len(_MARK) if at == 0 and block and bytes(block[: len(_MARK)]) == _MARK else 0
             if block is None or len(block) > mark:
                 yield at + mark, block[mark:] if block and mark else block
 
@@ -177,7 +183,7 @@ def too_long(place: str) -> SourceError:
     return skippable(f"{place} is longer than {limit:,} MiB.", "Split it")
 
 
-def is_utf8(data: bytes) -> bool:
+def is_utf8(data: bytes | memoryview) -> bool:
     """Whether bytes are valid UTF-8, at several GB/s."""
     whole = pa.LargeStringArray.from_buffers(1, pa.py_buffer(np.array([0, len(data)])), pa.py_buffer(data))
     try:

@@ -43,6 +43,11 @@ _SKIPPABLE = tuple(bytes([low, 0x2A, 0x4D, 0x18]) for low in range(0x50, 0x60))
 
 def packing_of(path: os.PathLike[str]) -> str | None:
     """gzip, zstd, bz2 or xz, by the suffix; None is a file as it stands."""
+    return _packing(os.fspath(path))
+
+
+@functools.lru_cache(maxsize=1024)
+def _packing(path: str) -> str | None:
     return _PACKINGS.get(os.path.splitext(path)[1].lower())
 
 

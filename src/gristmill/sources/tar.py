@@ -15,8 +15,9 @@ from gristmill.sources.streams import Stream
 
 BLOCK = 512
 _ADLER = 65_521
-# What is read at once, and beyond what is wanted: the end of its last sample, and the header after it.
-_BUFFER_BYTES, _BEYOND = 1 << 20, 1 << 14
+# What is read at once, beyond what is wanted (the end of its last sample, and the header after it), and once more,
+# where that does not end there.
+_BUFFER_BYTES, _BEYOND, _FURTHER = 1 << 20, 1 << 16, 1 << 19
 # Names, and what PAX tells of a member: longer headers are nobody's names.
 _MOST_HEADER_BYTES = 1 << 20
 
@@ -47,7 +48,7 @@ class TarReader:
 
     def __init__(self, stream: Stream, at: int = 0, wanted: int | None = None) -> None:
         self._stream = stream
-        self._buffer = _BUFFER_BYTES if wanted is None else min(wanted + _BEYOND, _BUFFER_BYTES)
+        self._wanted = None if wanted is None else at + wanted
         self._held, self._begin = b"", at  # bytes of the tar, and where they begin
         self.at, self._end = at, stream.size if stream.can_seek else None
         self._left = self._padding = 0
@@ -89,17 +90,23 @@ class TarReader:
         A stream that breaks off is told of where its bytes are wanted: what is held comes first.
         """
         held = self.ahead()
-        if len(held) >= self._buffer:
+        if len(held) >= _BUFFER_BYTES + _BEYOND:
             return False
         if self._end is not None and self.at > self._begin + len(self._held):  # it was passed over unread
             self._stream.seek(self.at)
         try:
-            read = self._stream.read(self._buffer)
+            read = self._stream.read(self._size(self.at + len(held)))
         except (SourceError, OSError) as error:
             self._broken = error
             return False
-        self._held, self._begin = b"".join((held, read)), self.at
+        self._held, self._begin = b"".join((held, read)) if held else read, self.at
         return bool(read)
+
+    def _size(self, at: int) -> int:
+        """How much to read from byte `at` on: with the end of what is wanted, if that is near."""
+        if self._wanted is None or self._wanted > at + _BUFFER_BYTES:
+            return _BUFFER_BYTES
+        return self._wanted - at + _BEYOND if self._wanted > at else _FURTHER
 
     def go_to(self, at: int) -> bool:
         """Go on with the member whose first header is at byte `at`, if that is still held."""

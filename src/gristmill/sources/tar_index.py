@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -37,10 +38,10 @@ _lock_of = functools.lru_cache(maxsize=1024)(lambda key: Lock())
 def kept_index(path: Address, walk: Callable[[], Iterable[int]]) -> Ints:
     """What `walk` gives for a file, in order: from memory, from the user's cache folder, or made now and kept."""
     place = place_at(path)
-    key = place.real(), place.stamp()
+    key = os.fspath(path), place.stamp()
     with _lock_of(key):
         if (found := _recent.get(key)) is None:
-            found = _made(key, walk)
+            found = _made((place.real(), key[1]), walk)
             _remember(key, found)
     return found
 

@@ -100,7 +100,7 @@ def _lines(part: Part, format: Format, mishaps: Mishaps) -> Iterator[_Spans]:
             continue
         table = tabulate(block)
         filled = np.flatnonzero(table.filled)
-        yield _Spans(at, block, table.begins[filled], table.ends[filled], before + 1 + filled)
+        yield _Spans(at, bytes(block), table.begins[filled], table.ends[filled], before + 1 + filled)
         before += len(table.begins)
 
 
@@ -127,7 +127,7 @@ def _paragraphs(part: Part, format: Format, mishaps: Mishaps) -> Iterator[_Spans
             return
 
 
-def _stretches(blocks: Iterator[tuple[int, bytes | None]]) -> Iterator[tuple[int, int, bytes | None]]:
+def _stretches(blocks: Iterator[tuple[int, memoryview | None]]) -> Iterator[tuple[int, int, bytes | None]]:
     """Lines as (first byte, number of lines before, lines up to and with a blank one, or up to the file's end).
 
     Where a paragraph is over the limit, None comes instead, and what follows begins inside of it.
@@ -135,7 +135,7 @@ def _stretches(blocks: Iterator[tuple[int, bytes | None]]) -> Iterator[tuple[int
     at, before, held = 0, 0, b""
     for start, block in blocks:
         at = start - len(held)
-        lines = held + (block or b"")
+        lines = held + bytes(block or b"")
         cut = _after_last_blank(lines) if block else 0
         if cut:
             yield at, before, lines[:cut]

@@ -16,7 +16,7 @@ from gristmill.loader.fill import NO_DOCUMENTS, Batch, Filler
 from gristmill.loader.pieces import Pieces
 from gristmill.streams.augment import AugmentedRows
 from gristmill.streams.blocks import Block
-from gristmill.streams.cuts import Taken
+from gristmill.streams.cuts import Stretch, Taken
 
 if TYPE_CHECKING:
     from gristmill.store.table import DocumentColumns, ShardColumns
@@ -24,14 +24,39 @@ if TYPE_CHECKING:
 # What batches of one stack share, so that calls become few.
 _STACK_BYTES = 4 << 20
 _NEED_DOCUMENTS = {"doc_ids", "position_ids", "cu_seqlens"}
+_NONE, _NOTHING_TOLD = np.empty(0, np.int64), np.empty((0, 5), np.int64)
+_NO_PIECES = _NONE, _NONE, np.empty(0, np.bool_), _NONE
 
 
 class Fed(NamedTuple):
-    """Rows of a lane: which source it is of, what it gave, and which rows of the group these are."""
+    """What lanes gave for some steps, lane after lane: their stretches, and which row of the group each row is.
 
-    source: int
-    taken: Taken
+    `lanes` has of each lane its source and how many rows it gave, `told` is that of all stretches.
+    """
+
+    stretches: list[Stretch]
+    lanes: Ints
     rows: Ints
+    told: Ints
+    arrived: list[Block]
+
+    @classmethod
+    def of(cls, sources: Sequence[int], taken: Sequence[Taken], rows: Sequence[Ints]) -> Fed:
+        """What each lane, which is of a source, has given for some of its rows."""
+        stretches = [each for lane in taken for each in lane.stretches]
+        counts = [len(own) for own in rows]
+        return cls(
+            stretches,
+            np.array([sources, counts], np.int64),
+            np.concatenate([_NONE, *rows]),
+            np.concatenate([_NOTHING_TOLD, *(each.told for each in stretches)]),
+            [block for lane in taken for block in lane.arrived],
+        )
+
+    @property
+    def sources(self) -> Ints:
+        """The source of each row."""
+        return np.repeat(*self.lanes)
 
 
 class Stack(NamedTuple):
@@ -52,15 +77,16 @@ class Assembly:
         room = _STACK_BYTES // (filler.bytes_per_row(seq_len) * lanes)
         self._most = 1 if multiple is not None else max(room, 1)
 
-    def stacks(self, fed: Sequence[Fed], steps: int, least: Ints | None = None) -> Iterator[Stack]:
+    def stacks(self, fed: Fed, steps: int, least: Ints | None = None) -> Iterator[Stack]:
         """The rows of all lanes, step by step; those that no lane gives are padding.
 
         least: columns that each step must have, where rows are padded to the longest and not all are of lanes.
         """
-        blocks = [block for lane in fed for block in lane.taken.blocks]
+        blocks = [block for each in fed.stretches for block in each.blocks]
         starts = np.cumsum([0, *(len(block.tokens) for block in blocks)], dtype=np.int64)
         pieces, edges = _pieces(fed, starts, steps * self._lanes)
-        sample_ids = _sample_ids(fed, steps * self._lanes).reshape(steps, self._lanes, 3)
+        sample_ids = np.full((steps, self._lanes, 3), -1, np.int64)
+        sample_ids.reshape(-1, 3)[fed.rows] = np.column_stack([fed.sources, fed.told[:, 3:]])
         plain = _NEED_DOCUMENTS.isdisjoint(self._filler.keys)
         documents = NO_DOCUMENTS if plain else _document_columns(blocks, starts)
         shards = _shard_columns(blocks, starts)
@@ -84,30 +110,24 @@ class Assembly:
         return min(-(-longest // self._multiple) * self._multiple, self._seq_len)
 
 
-def _sample_ids(fed: Sequence[Fed], rows: int) -> Ints:
-    """Source, epoch and unit of each row; -1 in padding."""
-    found = np.full((rows, 3), -1, np.int64)
-    for source, taken, own in fed:
-        found[own, 0], found[own, 1:] = source, taken.origins
-    return found
-
-
-def _pieces(fed: Sequence[Fed], starts: Ints, count: int) -> tuple[Pieces, Ints]:
+def _pieces(fed: Fed, starts: Ints, count: int) -> tuple[Pieces, Ints]:
     """The pieces of all lanes in the order of rows, and the first of each of `count` rows."""
-    firsts = np.cumsum([0, *(len(lane.taken.blocks) for lane in fed)])
-    rows = np.concatenate([np.repeat(lane.rows, np.diff(lane.taken.rows.edges)) for lane in fed])
-    positions = [lane.taken.rows.positions + starts[firsts[i]] for i, lane in enumerate(fed)]
-    order = np.argsort(rows, kind="stable")
-    row = rows[order]
-    lengths, follows, truncated = (np.concatenate([lane.taken.rows[i] for lane in fed])[order] for i in (2, 3, 4))
-    ends, edges = np.cumsum(lengths), np.searchsorted(row, np.arange(count + 1))
-    columns = ends - lengths - np.append(0, ends)[edges[row]]
-    return Pieces(row, columns, np.concatenate(positions)[order], lengths, follows, truncated), edges
+    from gristmill.streams.row_kernels import order_pieces  # which imports Numba
+
+    sizes = np.array([each.stop - each.first for each in fed.stretches], np.int64)
+    firsts = np.cumsum([0, *(len(each.blocks) for each in fed.stretches)], dtype=np.int64)[:-1]
+    edges = [each.rows.edges[each.first : each.stop + 1] for each in fed.stretches]
+    parts = (_NO_PIECES, *(each.rows.part(each.first, each.stop) for each in fed.stretches))
+    given = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    made = [np.empty_like(given[i]) for i in (0, 0, 0, 1, 2, 3)]
+    begins = np.empty(count + 1, np.int64)
+    order_pieces(sizes, starts[firsts], fed.rows, np.concatenate([_NONE, *edges]), *given, begins, *made)
+    return Pieces(*made), begins
 
 
 def _shard_columns(blocks: list[Block], starts: Ints) -> ShardColumns:
     """A shard table of the blocks' own memory."""
-    addresses = np.array([block.tokens.ctypes.data for block in blocks], np.int64)
+    addresses = np.array([block.address for block in blocks], np.int64)
     itemsizes = np.array([block.tokens.itemsize for block in blocks], np.int64)
     return starts, addresses, np.zeros(len(blocks), np.int64), itemsizes
 

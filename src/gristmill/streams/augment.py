@@ -179,12 +179,11 @@ class AugmentedRows:
         self._augmenter = Augmenter([] if self._marked else [last], streams[0].encoder.eos, special)
         self._keys, self._lanes = first_keys(seed, names), np.array(lanes)
 
-    def keys(self, fed: Sequence[Fed], rows: int) -> Hashes:
+    def keys(self, fed: Fed, rows: int) -> Hashes:
         """The key of each row that a lane has given."""
         keys = np.zeros(rows, np.uint64)
-        for source, taken, own in fed:
-            lanes = self._lanes[own % len(self._lanes)]
-            keys[own] = keys_below(np.full(len(own), self._keys[source]), lanes, *taken.places.T)
+        lanes = self._lanes[fed.rows % len(self._lanes)]
+        keys[fed.rows] = keys_below(self._keys[fed.sources], lanes, *fed.told[:, :3].T)
         return keys
 
     def apply(self, batch: Batch, pieces: Pieces, edges: Ints, sample_ids: Ints, keys: Hashes) -> None:

@@ -22,9 +22,9 @@ import pyarrow as pa
 
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import SourceError
-from gristmill.core.hashing import derive_key
-from gristmill.core.texts import Texts
+from gristmill.core.hashing import derive_key, key_below
 from gristmill.curate.chain import EMPTY
+from gristmill.curate.documents import Documents
 from gristmill.curate.ledger import READ, Ledger, start_documents, step_names
 from gristmill.order.permute import permute
 from gristmill.sources.base import Mishaps
@@ -38,7 +38,8 @@ from gristmill.tokenize.backends import Ids, ended, without_eos
 from gristmill.tokenize.tokenizer import Tokenizer
 
 TOKENIZE = "tokenize"
-_PATIENCE_SECONDS, _BUILDING_SECONDS = 0.2, 0.4
+# Building takes 0.4 s: threads wait for twice of it, since those of a first batch of 64 rows wait for 0.4 s in all.
+_PATIENCE_SECONDS, _BUILDING_SECONDS = 0.2, 0.8
 _CORES = os.cpu_count() or 1  # asking takes 80 microseconds
 # The (epoch, unit) that a lane reads together.
 Stops = list[tuple[int, int]]
@@ -74,6 +75,20 @@ class Block:
     rows: Rows | None
     ledger: Ledger
     unread: Unread
+
+    @functools.cached_property
+    def told(self) -> Ints:
+        """Of each of its rows the lane's place after it (turn, block, rows), its epoch and its unit."""
+        assert self.rows is not None
+        told = np.empty((len(self.rows), 5), np.int64)
+        told[:] = self.turn, self.number, 0, self.epoch, self.unit
+        told[:, 2] = np.arange(1, len(told) + 1)
+        return told
+
+    @functools.cached_property
+    def address(self) -> int:
+        """Where its tokens lie in memory."""
+        return int(self.tokens.__array_interface__["data"][0])
 
     @functools.cached_property
     def pointers(self) -> Ints:
@@ -152,26 +167,41 @@ class Mill:
         for name, step in self._steps.items():
             documents = step.run(documents, ledger, name)
         documents = drop_empty(documents, ledger)
-        ids, offsets = self._encoded(documents.batch, (epoch, unit, number))
-        silent = np.diff(offsets) == 1
-        drop(TOKENIZE, silent, documents, ledger, "no_tokens")
+        ids, offsets = self._encoded(documents, (epoch, unit, number))
         order, key = np.arange(len(documents)), None
         if self._walk.key is not None:
-            key = derive_key(self._walk.key, "block", epoch, unit, number)
+            key = key_below(_blocks_key(self._walk.key), epoch, unit, number)
             order = permute(order, max(len(documents), 1), key)
-        order = order[~silent[order]]
-        laid = Texts(ids.view(np.uint8), offsets * ids.itemsize).gather(order)
-        tokens, offsets = laid.data.view(ids.dtype), laid.offsets // ids.itemsize
-        rows = self._table[0](offsets, self._seq_len, key) if self._table else None
-        return Block(turn, number, epoch, unit, tokens, offsets, rows, ledger, unread)
+        tokens, bounds = _laid(ids, offsets, order)
+        if len(bounds) == len(offsets):
+            ledger.pass_all(TOKENIZE, documents)
+        else:
+            drop(TOKENIZE, np.diff(offsets) == 1, documents, ledger, "no_tokens")
+        rows = self._table[0](bounds, self._seq_len, key) if self._table else None
+        return Block(turn, number, epoch, unit, tokens, bounds, rows, ledger, unread)
 
-    def _encoded(self, documents: pa.RecordBatch, place: tuple[int, int, int]) -> tuple[Ids, Ints]:
+    def _encoded(self, documents: Documents, place: tuple[int, int, int]) -> tuple[Ids, Ints]:
         """Ids end to end, the EOS after each document, and offsets."""
         if self._rearranger is None:
-            return self._encoders.encode(documents.column("text"))
+            return self._encoders.encode(documents.column)
         encode = self._encoders.encode
-        found = self._rearranger.encode(documents, place, lambda texts: without_eos(*encode(texts)))
+        found = self._rearranger.encode(documents.batch, place, lambda texts: without_eos(*encode(texts)))
         return ended(*found, self._encoders.eos)
+
+
+def _laid(ids: Ids, offsets: Ints, order: Ints) -> tuple[Ids, Ints]:
+    """The documents that have tokens in this order, end to end, and where each begins."""
+    from gristmill.streams.row_kernels import lay_documents  # which imports Numba
+
+    out, bounds = np.empty_like(ids), np.empty(len(offsets), np.int64)
+    count = lay_documents(ids.view(np.uint8), offsets, ids.itemsize, order, out.view(np.uint8), bounds)
+    return out[: bounds[count]], bounds[: count + 1]
+
+
+@functools.lru_cache(maxsize=16)
+def _blocks_key(key: int) -> int:
+    """What the keys of all blocks begin with."""
+    return derive_key(key, "block")
 
 
 def _units(stops: Stops) -> list[int]:
@@ -203,8 +233,8 @@ class Encoders:
     """A tokenizer for many threads: each uses one for itself, and what is idle serves the next.
 
     A further one takes 0.4 s to build, a block 4 ms to encode: so threads wait for their turn until they have waited,
-    in all, as long as building one takes, and no first batch waits for it. Once there is one a core they still do not
-    wait for ever, since the threads that had them may be those of a process that this one is a fork of.
+    in all, twice as long as building one takes, and no first batch waits for it. Once there is one a core they still do
+    not wait for ever, since the threads that had them may be those of a process that this one is a fork of.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:

@@ -21,28 +21,29 @@ from gristmill.streams.blocks import Block
 from gristmill.streams.rows import Rows, Table, packed, padded
 
 
-class Taken(NamedTuple):
-    """Rows of a lane, and the blocks that they lie in, end to end: positions count from the first of them on.
+class Stretch(NamedTuple):
+    """Rows [first, stop) of a table, and the blocks that they lie in, end to end: positions count from the first on.
 
-    `places` are the lane's places after each row, `origins` the epoch and the unit of each, `arrived` the blocks that
-    have come for them, those without tokens too.
+    `told` are, of each of them, the lane's place after it (turn, block, at), its epoch and its unit.
     """
 
-    rows: Rows
     blocks: list[Block]
-    places: Ints
-    origins: Ints
+    rows: Rows
+    first: int
+    stop: int
+    told: Ints
+
+
+class Taken(NamedTuple):
+    """Rows of a lane, and the blocks that have come for them, those without tokens too."""
+
+    stretches: list[Stretch]
     arrived: list[Block]
 
-
-_NONE = np.empty(0, np.int64)
-NOTHING = Taken(
-    Rows(np.zeros(1, np.int64), _NONE, _NONE, np.empty(0, np.bool_), _NONE),
-    [],
-    np.empty((0, 3), np.int64),
-    np.empty((0, 2), np.int64),
-    [],
-)
+    @property
+    def given(self) -> int:
+        """How many rows there are."""
+        return sum(each.stop - each.first for each in self.stretches)
 
 
 class Lane(ABC):
@@ -66,9 +67,9 @@ class Lane(ABC):
                 return True
         return False
 
-    def _taken(self, rows: Rows, blocks: list[Block], places: Ints, origins: Ints) -> Taken:
+    def _taken(self, stretches: list[Stretch]) -> Taken:
         arrived, self._arrived = self._arrived, []
-        return Taken(rows, blocks, places, origins, arrived)
+        return Taken(stretches, arrived)
 
     @abstractmethod
     def take(self, count: int) -> Taken:
@@ -82,7 +83,7 @@ class Chunk(Lane):
 
     def take(self, count: int) -> Taken:
         if not count:
-            return NOTHING
+            return Taken([], [])
         wanted = self._at + count * self._seq_len + 1  # the token after the last row is its last label
         while sum(len(block.tokens) for block in self._held) < wanted and self._more():
             pass
@@ -95,31 +96,33 @@ class Chunk(Lane):
         which = np.minimum(np.searchsorted(ends, after, side="right"), len(blocks) - 1)
         starts, ids = np.append(0, ends[:-1]), np.array([(b.turn, b.number, b.epoch, b.unit) for b in blocks], np.int64)
         ids = ids.reshape(-1, 4)
-        places = np.column_stack([ids[which, :2], after - starts[which]])
-        origins = ids[np.searchsorted(ends, positions, side="right"), 2:]
-        if rows:
-            self._held, self._at = blocks[which[-1] :], int(places[-1, 2])
+        told = np.column_stack(
+            [ids[which, :2], after - starts[which], ids[np.searchsorted(ends, positions, "right"), 2:]]
+        )
+        if not rows:
+            return self._taken([])
+        self._held, self._at = blocks[which[-1] :], int(told[-1, 2])
         nothing = np.zeros(rows, np.int64)
         made = Rows(np.arange(rows + 1), positions, after - positions, after < total, nothing)
-        return self._taken(made, blocks, places, origins)
+        return self._taken([Stretch(blocks, made, 0, rows, told)])
 
 
 class _OfBlocks(Lane):
     """Rows that are each of one block."""
 
     def take(self, count: int) -> Taken:
-        parts: list[tuple[Block, int, Rows]] = []
+        found: list[Stretch] = []
         while count and (self._held or self._more()):
-            block = self._held[0]
+            block, first = self._held[0], self._at
             assert block.rows is not None
-            stop = min(self._at + count, len(block.rows))
-            if self._at < stop:
-                parts.append((block, self._at, block.rows.part(self._at, stop)))
-                count -= stop - self._at
+            stop = min(first + count, len(block.rows))
+            if first < stop:
+                found.append(Stretch([block], block.rows, first, stop, block.told[first:stop]))
+                count -= stop - first
             self._at = stop
             if stop == len(block.rows):
                 self._held, self._at = [], 0
-        return self._taken(_joined(parts), [block for block, _, _ in parts], *_told(parts))
+        return self._taken(found)
 
 
 class Pack(_OfBlocks):
@@ -132,32 +135,6 @@ class Pad(_OfBlocks):
     """A document a row."""
 
     name, table = "pad", (padded,)
-
-
-def _told(parts: list[tuple[Block, int, Rows]]) -> tuple[Ints, Ints]:
-    """The places after rows, and their origins."""
-    total, at = sum(len(rows) for _, _, rows in parts), 0
-    places, origins = np.empty((total, 3), np.int64), np.empty((total, 2), np.int64)
-    for block, first, rows in parts:
-        here = slice(at, at := at + len(rows))
-        places[here, 0], places[here, 1], places[here, 2] = block.turn, block.number, first + 1 + np.arange(len(rows))
-        origins[here] = block.epoch, block.unit
-    return places, origins
-
-
-def _joined(parts: list[tuple[Block, int, Rows]]) -> Rows:
-    """Rows of several blocks, whose tokens lie end to end."""
-    if len(parts) == 1:
-        return parts[0][2]
-    sizes = np.cumsum([0, *(len(block.tokens) for block, _, _ in parts)])
-    counts = np.cumsum([0, *(len(rows.lengths) for _, _, rows in parts)])
-    edges = [rows.edges[:-1] + count for count, (_, _, rows) in zip(counts[:-1], parts, strict=True)]
-    columns = [(rows.positions + size, *rows[2:]) for size, (_, _, rows) in zip(sizes[:-1], parts, strict=True)]
-    none = np.empty(0, np.int64)
-    joined = [np.concatenate([none.astype(kind), *column]) for kind, column in
-              zip((np.int64, np.int64, np.bool_, np.int64), zip(*columns, strict=True) if columns else [()] * 4,
-                  strict=True)]  # fmt: skip
-    return Rows(np.concatenate([none, *edges, [counts[-1]]]), *joined)
 
 
 CUTS: dict[str, type[Lane]] = {cut.name: cut for cut in (Chunk, Pack, Pad)}

@@ -10,6 +10,7 @@ epoch goes on with the next, however many lanes or units there are.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 from gristmill.core.errors import ConfigError
@@ -46,4 +47,10 @@ class Walk:
     def _unit(self, epoch: int, place: int) -> tuple[int, int]:
         if self.key is None:
             return epoch, place
-        return epoch, int(permute(place, self.units, derive_key(self.key, "units", epoch)))
+        return epoch, int(permute(place, self.units, _epoch_key(self.key, epoch)))
+
+
+@functools.lru_cache(maxsize=64)
+def _epoch_key(key: int, epoch: int) -> int:
+    """Of the order of units in an epoch: lanes ask for it at every turn."""
+    return derive_key(key, "units", epoch)

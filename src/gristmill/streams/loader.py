@@ -34,7 +34,7 @@ from gristmill.streams.account import Account
 from gristmill.streams.assembly import Assembly, Fed
 from gristmill.streams.blocks import Block, Mill
 from gristmill.streams.crew import BLOCKS_AHEAD, Crew, mill_of
-from gristmill.streams.cuts import CUTS, NOTHING, Lane
+from gristmill.streams.cuts import CUTS, Lane, Taken
 from gristmill.streams.state import STATE_VERSION, StreamState, as_text, check_stream_state, merge_states
 from gristmill.streams.stores import StoreRows
 
@@ -46,7 +46,6 @@ _TAKEN_TOKENS = 1 << 16
 _BUFFER_BYTES = 32 << 20
 Item = TypeVar("Item")
 Given = TypeVar("Given", covariant=True)
-_NONE = np.empty(0, np.int64)
 _OPENED = ("_built", "_pools", "_crew", "_owner", "_account", "_last", "_tally", "_batches", "_waited", "_began",
            "_observers", "_record")  # fmt: skip
 
@@ -219,13 +218,13 @@ class StreamLoader(Observed):
             sources, ordinals = self._labels(step, size)
             fed = self._fed(lanes, sources.reshape(size, rows))
             picked = stores.picked(sources, ordinals) if stores else None
-            given = [*(lane.rows for lane in fed), *([picked.rows] if picked else [])]
-            steps = max((int(own[-1]) // rows + 1 for own in given if len(own)), default=0)
+            given = (fed.rows, picked.rows) if picked else (fed.rows,)
+            steps = max(int(own.max(initial=-1)) // rows + 1 for own in given)
             if not steps:
-                self._last = [block for lane in fed for block in lane.taken.arrived]
+                self._last = fed.arrived
                 return
             after = _places(fed, steps, places)
-            arrived = [[block for lane in fed for block in lane.taken.arrived], *([] for _ in range(steps - 1))]
+            arrived = [fed.arrived, *([] for _ in range(steps - 1))]
             rest = zip(after, arrived, strict=True)
             least = stores.least(picked, rows, steps) if stores and picked else None
             stacks = assembly.stacks(fed, steps, least)
@@ -239,15 +238,18 @@ class StreamLoader(Observed):
         slots = np.arange(step, step + count)[:, None] * self.stream.batch_size + np.array(self._rows)
         return self.stream.mix.labels(slots.ravel())
 
-    def _fed(self, lanes: list[list[Lane]], sources: Ints) -> list[Fed]:
+    def _fed(self, lanes: list[list[Lane]], sources: Ints) -> Fed:
         """What the lanes give for some steps: each row is fed by its lane of the stream that the mix names."""
-        rows, fed = len(self._rows), []
-        for k, own in enumerate(lanes):
-            for i, lane in enumerate(own):
-                wanted = np.flatnonzero(sources[:, i] == k)
-                taken = lane.take(len(wanted))
-                fed.append(Fed(k, taken, wanted[: len(taken.rows)] * rows + i))
-        return fed
+        rows = len(self._rows)
+        all_of_first = None if sources.any() else np.arange(len(sources)) * rows
+        numbers, taken, own = list[int](), list[Taken](), list[Ints]()
+        for k, each in enumerate(lanes):
+            for i, lane in enumerate(each):
+                wanted = np.flatnonzero(sources[:, i] == k) * rows if all_of_first is None or k else all_of_first
+                numbers.append(k)
+                taken.append(lane.take(len(wanted)))
+                own.append(wanted[: taken[-1].given] + i)
+        return Fed.of(numbers, taken, own)
 
     def _stores(self) -> StoreRows | None:
         """What gives the rows of stores, where there are any."""
@@ -302,7 +304,7 @@ class StreamLoader(Observed):
     def padding(self) -> Batch:
         """A batch of padding alone: for a rank whose rows have come to their end before those of others."""
         assembly = Assembly(self._filler(), len(self._rows), self.stream.first.seq_len, None)
-        return next(unstacked(next(assembly.stacks([Fed(0, NOTHING, _NONE)], 1)).arrays))
+        return next(unstacked(next(assembly.stacks(Fed.of([], [], []), 1)).arrays))
 
     def stats(self) -> dict[str, object]:
         """Since iteration began: batches and tokens of this rank, tokens/s, time waited, what steps dropped and why."""
@@ -369,12 +371,10 @@ def _ahead(ask: Callable[[], Coming[Item | None]], count: int = 1) -> Iterator[I
     return each()
 
 
-def _places(fed: list[Fed], steps: int, before: Ints) -> Ints:
+def _places(fed: Fed, steps: int, before: Ints) -> Ints:
     """The places of all lanes after each step, (steps, rows, 3 x streams); one that gave nothing stays where it was."""
-    rows = len(before)
-    out = np.empty((steps, *before.shape), np.int64)
-    for number, (source, taken, own) in enumerate(fed):
-        lane, columns = number % rows, slice(3 * source, 3 * source + 3)
-        given = np.searchsorted(own // rows, np.arange(steps), side="right")  # rows that it has given by each step
-        out[:, lane, columns] = np.concatenate([before[lane : lane + 1, columns], taken.places])[given]
-    return out
+    from gristmill.streams.row_kernels import follow_places  # which imports Numba
+
+    after = np.empty((steps, *before.shape), np.int64)
+    follow_places(fed.lanes, fed.rows, fed.told, np.ascontiguousarray(before), after)
+    return after

@@ -8,10 +8,12 @@ import numpy as np
 from numba import types
 
 from gristmill.core.compiled import entry
-from gristmill.core.kernels.memory import empty
-from gristmill.core.kernels.types import INTS
+from gristmill.core.kernels.memory import copy, empty
+from gristmill.core.kernels.types import BYTES, INTS
 
 _INTS, _PACKED = types.int64[::1], types.uint32[::1]
+_MASK_IN = types.Array(types.boolean, 1, "C", readonly=True)
+_TABLE = types.Array(types.int64, 2, "C", readonly=True)
 
 
 @entry(types.void(INTS, types.int64, _PACKED, _PACKED, INTS, _INTS, _INTS, _INTS, types.boolean[::1]))
@@ -52,3 +54,82 @@ def lay_rows(
             positions[to], follows[to] = end - lengths[to], False
             to += 1
     edges[rows.size] = to
+
+
+@entry(types.int64(BYTES, INTS, types.int64, INTS, types.uint8[::1], _INTS))
+def lay_documents(data: Any, offsets: Any, itemsize: int, order: Any, out: Any, bounds: Any) -> int:
+    """Copy documents in this order without those that are an EOS alone, and tell where each begins; how many there are.
+
+    `data` are the bytes of their tokens, which have `itemsize` each.
+    """
+    count = 0
+    bounds[0] = 0
+    for i in range(order.size):
+        begin, end = offsets[order[i]], offsets[order[i] + 1]
+        if end > begin + 1:
+            copy(data, begin * itemsize, end * itemsize, out, bounds[count] * itemsize)
+            bounds[count + 1] = bounds[count] + end - begin
+            count += 1
+    return count
+
+
+@entry(types.void(INTS, INTS, INTS, INTS, INTS, INTS, _MASK_IN, INTS, _INTS, *[_INTS] * 4, types.boolean[::1], _INTS))
+def order_pieces(
+    sizes: Any,
+    shifts: Any,
+    own: Any,
+    edges: Any,
+    positions: Any,
+    lengths: Any,
+    follows: Any,
+    truncated: Any,
+    firsts: Any,
+    out_rows: Any,
+    out_columns: Any,
+    out_positions: Any,
+    out_lengths: Any,
+    out_follows: Any,
+    out_truncated: Any,
+) -> None:
+    """Pieces in the order of rows, and the first of each row.
+
+    Stretch s has the next sizes[s] rows, which are own[...], the next sizes[s] + 1 edges, and the pieces between these,
+    which lie shifts[s] further behind than they say.
+    """
+    firsts[:] = 0
+    row, edge = 0, 0
+    for stretch in range(sizes.size):
+        for _ in range(sizes[stretch]):
+            firsts[own[row] + 1] = edges[edge + 1] - edges[edge]
+            row, edge = row + 1, edge + 1
+        edge += 1
+    for i in range(firsts.size - 1):
+        firsts[i + 1] += firsts[i]
+    row, piece = 0, 0
+    for stretch in range(sizes.size):
+        for _ in range(sizes[stretch]):
+            column = 0
+            for to in range(firsts[own[row]], firsts[own[row] + 1]):
+                out_rows[to], out_columns[to] = own[row], column
+                out_positions[to], out_lengths[to] = positions[piece] + shifts[stretch], lengths[piece]
+                out_follows[to], out_truncated[to] = follows[piece], truncated[piece]
+                column += lengths[piece]
+                piece += 1
+            row += 1
+
+
+@entry(types.void(_TABLE, INTS, _TABLE, _TABLE, types.int64[:, :, ::1]))
+def follow_places(lanes: Any, own: Any, told: Any, before: Any, after: Any) -> None:
+    """The places of all lanes after each step, as `after` has them: (steps, rows, 3 x streams).
+
+    A lane that gave nothing for a step stays where it was. Lanes are of (source, rows given), streams in turn.
+    """
+    rows, at = before.shape[0], 0
+    for number in range(lanes.shape[1]):
+        lane, column, end = number % rows, 3 * lanes[0, number], at + lanes[1, number]
+        for step in range(after.shape[0]):
+            given = at < end and own[at] // rows == step
+            for i in range(3):
+                last = before[lane, column + i] if step == 0 else after[step - 1, lane, column + i]
+                after[step, lane, column + i] = told[at, i] if given else last
+            at += given

@@ -26,12 +26,10 @@ class Rows(NamedTuple):
     def __len__(self) -> int:
         return len(self.edges) - 1
 
-    def part(self, first: int, stop: int) -> Rows:
-        """Rows [first, stop)."""
-        edges = self.edges[first : stop + 1]
-        own = slice(int(edges[0]), int(edges[-1]))
-        columns = self.positions[own], self.lengths[own]
-        return Rows(edges - edges[0], *columns, self.follows[own], self.truncated[own])
+    def part(self, first: int, stop: int) -> tuple[Ints, Ints, Mask, Ints]:
+        """Positions, lengths, follows and truncated of the pieces of rows [first, stop)."""
+        own = slice(int(self.edges[first]), int(self.edges[stop]))
+        return self.positions[own], self.lengths[own], self.follows[own], self.truncated[own]
 
 
 # From the offsets of documents, a sequence length and the key of the rows' order (None: as they come).
@@ -50,7 +48,7 @@ def packed(offsets: Ints, seq_len: int, key: int | None) -> Rows:
     from gristmill.order.pack import pack_range  # both import Numba
     from gristmill.streams.row_kernels import lay_rows
 
-    whole = np.diff(offsets)
+    whole = offsets[1:] - offsets[:-1]
     columns = [np.empty(len(whole), np.uint32) for _ in range(3)]
     full, remainders, bins = pack_range(whole, seq_len, *columns)
     _, order, starts = columns

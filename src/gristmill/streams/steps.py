@@ -194,7 +194,7 @@ def recipe_of(steps: Sequence[Step]) -> tuple[CleanOptions | None, list[Rule]]:
 
 def drop_empty(documents: Documents, ledger: Ledger) -> Documents:
     """Documents with a text: an empty one has no tokens, and would be an EOS alone."""
-    return drop(EMPTY, np.diff(documents.offsets) == 0, documents, ledger, EMPTY)
+    return drop(EMPTY, documents.offsets[1:] == documents.offsets[:-1], documents, ledger, EMPTY)
 
 
 def drop(step: str, gone: Mask, documents: Documents, ledger: Ledger, reason: str) -> Documents:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError
+from gristmill.core.texts import arrow_texts
 from gristmill.sources.base import Format, Mishaps
 from gristmill.sources.batches import joined
 from gristmill.sources.kinds import resumes_anywhere
@@ -101,8 +102,12 @@ def _grouped(batches: Iterable[_Named], size: int) -> Iterator[_Named]:
         if held and held[0].documents.schema != batch.schema:
             yield _joined(held)
             held, count = [], 0
-        ends = np.cumsum(_text_bytes(batch))
-        at = 0
+        begins = arrow_texts(batch.column("text")).offsets
+        ends, at = begins[1:] - begins[0], 0
+        if len(batch) and count + int(ends[-1]) < size:  # all of it, as mostly
+            held.append(_Named(batch, names))
+            count += int(ends[-1])
+            continue
         while at < len(batch):
             before = int(ends[at - 1]) if at else 0
             stop = min(int(np.searchsorted(ends, before + size - count)) + 1, len(batch))
@@ -118,9 +123,3 @@ def _grouped(batches: Iterable[_Named], size: int) -> Iterator[_Named]:
 
 def _joined(held: list[_Named]) -> _Named:
     return _Named(joined([each.documents for each in held]), held[0].names)
-
-
-def _text_bytes(batch: pa.RecordBatch) -> Ints:
-    text = batch.column("text")
-    offsets = np.frombuffer(text.buffers()[1] or bytes(8), np.int64, len(text) + 1, text.offset * 8)
-    return np.diff(offsets)

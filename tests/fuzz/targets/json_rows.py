@@ -10,7 +10,6 @@ from _lines import lines as seeds
 from gristmill.sources.base import Format
 from gristmill.sources.json_rows import read_rows
 from gristmill.sources.jsonl import parse_line
-from gristmill.sources.lines import tabulate
 
 __all__ = ["attempt", "mutate", "seeds"]
 CASES = (1_500, 150_000)
@@ -19,7 +18,7 @@ FORMAT = Format(fields=["n"])
 
 def attempt(data: bytes, folder: Path) -> None:
     for block in (data, *data.split(b"\n")):
-        if block and (columns := read_rows(block, tabulate(block), (FORMAT.text, FORMAT.id, *FORMAT.fields))):
-            texts, ids, fields = (column.to_pylist() for column in columns)
+        if block and (found := read_rows(block, (FORMAT.text, FORMAT.id, *FORMAT.fields))):
+            texts, ids, fields = (column.to_pylist() for column in found.columns)
             by_python = [parse_line(line, FORMAT, "") for line in block.split(b"\n") if line.strip()]
             assert [*map(list, zip(ids, texts, fields, strict=True))] == by_python

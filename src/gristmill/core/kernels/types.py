@@ -11,5 +11,6 @@ def _read_only(kind: Any) -> Any:
     return types.Array(kind, 1, "C", readonly=True)
 
 
-BYTES, SHORTS, HASHES, FLOATS = map(_read_only, (types.uint8, types.uint16, types.uint64, types.float64))
+BYTES, SHORTS, WORDS, HASHES = map(_read_only, (types.uint8, types.uint16, types.uint32, types.uint64))
+FLOATS = _read_only(types.float64)
 INTS, INTS32 = map(_read_only, (types.int64, types.int32))
