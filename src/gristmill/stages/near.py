@@ -196,7 +196,7 @@ class NearSearch:
 
     def _pairs(self, bands: range) -> Query:
         members = {"members": [self._members(bands)]}
-        return Query("pairs", candidates.pairs(self.near.max_bucket, bands), members, bands.start)
+        return Query("pairs", candidates.pairs(self.near.max_bucket), members, bands.start)
 
     def edges(self, found: Relation) -> Relation:
         """Those of the candidates at or over the threshold (earlier, later, similarity), in the same order."""

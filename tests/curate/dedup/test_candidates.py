@@ -28,7 +28,7 @@ def pairs_of(
     pq.write_table(pa.table(signed), folder / "signed.parquet")
     asked(engine, folder, "members", candidates.members(options, range(2), False), signatures=folder / "signed.parquet")
     members = folder / "members.parquet"
-    asked(engine, folder, "pairs", candidates.pairs(options.max_bucket, range(2)), members=members)
+    asked(engine, folder, "pairs", candidates.pairs(options.max_bucket), members=members)
     found = asked(engine, folder, "distinct", candidates.DISTINCT_PAIRS, pairs=folder / "pairs.parquet")
     return {(row["earlier"], row["later"]) for row in found}
 

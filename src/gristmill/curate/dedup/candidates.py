@@ -13,9 +13,8 @@ from gristmill.curate.dedup.drops import alive
 from gristmill.curate.dedup.near import Near
 
 LEADERS, NEIGHBOURS = 10, 10
-# One query sees about so many (document, band key), but at least one band: where all are one crowd, DuckDB needs 1 GB
-# to tell their pairs apart, and more than 2 GB for four times as many.
-ROWS_A_PASS = 4 << 20
+# One query sees about so many (document, band key), some 1 GB, but at least one band.
+ROWS_A_PASS = 16 << 20
 _PAIR = "earlier_key, earlier, later_key, later"
 _NAMED = ("keep_key", "doc")
 _BEFORE = "(a.keep_key < b.keep_key OR (a.keep_key = b.keep_key AND a.doc < b.doc))"
@@ -91,13 +90,13 @@ def alarms(options: Near, crowds: Sequence[Mapping[str, int]]) -> list[str]:
     ]
 
 
-def pairs(max_bucket: int, bands: range) -> str:
+def pairs(max_bucket: int) -> str:
     """SQL for the pairs of `members` that share a bucket, by the keep rule's order in each.
 
     Those of a crowd are made where its members are seated, a neighbour a column: a join of members by their seats moves
-    each of them 20 times. Several bands give nearly the same pairs, which are told apart before they are written.
+    each of them 20 times. Several bands give nearly the same pairs, which are told apart once, with those of all
+    queries: to do so here as well takes DuckDB twice the time, and more memory than a run has.
     """
-    every = f"SELECT {_TOGETHER if len(bands) > 1 else ''} {_PAIR} FROM found WHERE later >= 0"
     steps = range(1, NEIGHBOURS + 1)
     beside = ", ".join(f"LEAD({name}, {step}) OVER seats AS {name}_{step}" for step in steps for name in _NAMED)
     chosen = ", ".join(
@@ -128,7 +127,7 @@ def pairs(max_bucket: int, bands: range) -> str:
                 CASE WHEN first THEN other_keep_key ELSE keep_key END, CASE WHEN first THEN other_doc ELSE doc END
             FROM ordered
         )
-        {f"SELECT DISTINCT {_PAIR} FROM ({every}) AS together" if len(bands) > 1 else every}
+        SELECT {_PAIR} FROM found WHERE later >= 0
     """
 
 
