@@ -5,6 +5,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from pydoc_data.topics import topics
@@ -53,6 +56,27 @@ def test_gigatoken_gives_slices_of_columns_their_own_documents(gpt2: Definition)
         expected = [encoder.encode(from_strings([string]), 50256)[0].tolist() for string in strings[first:]]
         ids, offsets = encoder.encode(each, 50256)
         assert [ids[a:b].tolist() for a, b in pairwise(offsets.tolist())] == expected and len(offsets) == len(each) + 1
+
+
+@contextmanager
+def another_thread(daemon: bool) -> Iterator[None]:
+    ended = threading.Event()
+    thread = threading.Thread(target=ended.wait, daemon=daemon)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def test_ids_are_the_same_beside_threads_that_need_the_lock_of_python(gpt2: Definition) -> None:
+    encoder = build_encoder(gpt2, "gigatoken")
+    with another_thread(daemon=True):  # as processes of ours have one
+        alone, before = backends._works_alone(), encoder.encode(TEXTS, 50256)
+    with another_thread(daemon=False):
+        assert alone and not backends._works_alone()
+        assert all(map(np.array_equal, before, encoder.encode(TEXTS, 50256)))
 
 
 def test_a_document_with_the_mark_that_parts_documents_is_its_own_text(gpt2: Definition) -> None:

@@ -85,9 +85,9 @@ class Block:
         told[:, 2] = np.arange(1, len(told) + 1)
         return told
 
-    @functools.cached_property
+    @property
     def address(self) -> int:
-        """Where its tokens lie in memory."""
+        """Where its tokens lie in memory; not kept, since a block may come from another process."""
         return int(self.tokens.__array_interface__["data"][0])
 
     @functools.cached_property
