@@ -7,13 +7,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gristmill.core.arguments import PathLike
+from gristmill.core.cached import cached_property
 from gristmill.core.texts import runs
 from gristmill.places.door import address_of, as_address, place_at
 from gristmill.store.manifest import SPLITS

@@ -7,10 +7,10 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from gristmill.core.arguments import refuse
+from gristmill.core.cached import cached_property
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.extras import extra
 from gristmill.frames.cluster import SparkEngine, Task, itself, spark_errors, taken

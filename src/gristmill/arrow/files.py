@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from gristmill.core.arrays import Ints
 from gristmill.core.arrow_messages import batch_extent
+from gristmill.core.cached import cached_property
 from gristmill.core.errors import SourceError
 from gristmill.core.hashing import derive_key
 from gristmill.order.permute import permute
@@ -127,7 +128,7 @@ class MappedFile:
         self._ends = np.cumsum(rows, dtype=np.int64)
         self._batch = functools.lru_cache(maxsize=_FETCHED if file.batches else None)(self._checked)
 
-    @functools.cached_property
+    @cached_property
     def schema(self) -> pa.Schema:
         """What the file says of its columns."""
         if self._mapped:

@@ -6,12 +6,12 @@ import itertools
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from gristmill.arrow.files import ArrowFile, MappedFile, Piece, Row, between_rows
 from gristmill.arrow.formats import GIVEN, READ
 from gristmill.arrow.left import Run, between
 from gristmill.arrow.steps import Step, Window, columns_of
+from gristmill.core.cached import cached_property
 
 # Rows turned into Python objects at once: few enough for a quick first row, enough to hide the cost of a slice.
 _ROWS_AT_ONCE = 256

@@ -10,7 +10,6 @@ adds the size to those, which kept loops from being vectorised; where indices ar
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from typing import Any
 
@@ -24,6 +23,7 @@ from numba.core.cpu import CPUContext
 from numba.core.lowering import Lower
 from numba.core.typed_passes import NativeLowering
 
+from gristmill.core.cached import cached_property
 from gristmill.core.wrapping import add_wrapper
 
 _NUMBERS = (types.Integer, types.Float, types.Boolean)
@@ -66,7 +66,7 @@ class _Context(CPUContext):  # type: ignore[misc]
     def __init__(self, context: CPUContext) -> None:
         self.__dict__.update(context.__dict__)
 
-    @functools.cached_property
+    @cached_property
     def call_conv(self) -> CPUCallConv:
         return _Calls(self)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Protocol, Self, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
 
 from gristmill.core.arrays import Bytes, Ints
+from gristmill.core.cached import cached_property
 from gristmill.core.errors import SourceError
 from gristmill.core.texts import Texts, arrow_texts
 

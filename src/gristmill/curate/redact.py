@@ -13,12 +13,12 @@ import re
 import string
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
 from gristmill.core.arrays import Bytes, Ints
+from gristmill.core.cached import cached_property
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.texts import Texts
 

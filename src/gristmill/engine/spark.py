@@ -20,10 +20,10 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from gristmill.core.cached import cached_property
 from gristmill.core.errors import EngineError
 from gristmill.core.extras import extra
 from gristmill.engine.base import Means, P, R, part_of

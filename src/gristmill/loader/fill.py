@@ -5,7 +5,6 @@ A shard table may be of mapped files, decompressed frames or plain buffers: see 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ import numpy.typing as npt
 
 from gristmill.core.arguments import as_names
 from gristmill.core.arrays import Ints
+from gristmill.core.cached import cached_property
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.loader.buffers import Buffers
 from gristmill.loader.pieces import Pieces
@@ -61,7 +61,7 @@ class Filler:
         self._past_caches = past_caches
         self._buffers = Buffers(buffer_bytes)
 
-    @functools.cached_property
+    @cached_property
     def _assemble(self) -> Callable[..., None]:
         from gristmill.store.kernels import assemble  # which imports Numba: not before the first batch
 

@@ -16,13 +16,13 @@ All of it is arithmetic on tables of W entries; `index_of` is the way back. Gold
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from gristmill.core.arrays import Hashes, Ints
+from gristmill.core.cached import cached_property
 from gristmill.core.hashing import derive_key, mix64_array
 from gristmill.order.permute import halves, permute, unpermute, uses_compiled
 
@@ -37,36 +37,36 @@ class Interleaving:
     block: int
     window: int
 
-    @functools.cached_property
+    @cached_property
     def _full(self) -> int:
         return self.units // self.block
 
-    @functools.cached_property
+    @cached_property
     def _blocks(self) -> int:
         return -(-self.units // self.block)
 
-    @functools.cached_property
+    @cached_property
     def _unused_lanes(self) -> int:
         """Lanes that the last block does not fill: its units go by the lanes after them."""
         return self._blocks * self.block - self.units
 
-    @functools.cached_property
+    @cached_property
     def _delays(self) -> Ints:
         return np.arange(self.block) * min(self.window, self._blocks) // self.block
 
-    @functools.cached_property
+    @cached_property
     def _ends(self) -> Ints:
         """For each lane the first round that has no block for it; they rise from lane to lane, as delays do."""
         return self._delays + self._blocks - (np.arange(self.block) < self._unused_lanes)
 
-    @functools.cached_property
+    @cached_property
     def _listed(self) -> Ints:
         """The rounds that grow, the first of those that have all lanes, and the rounds that shrink."""
         last = self._blocks - 1
         grown = min(int(self._delays[-1]) + 1, last)
         return np.concatenate((np.arange(grown + 1), np.arange(last, self._ends[-1])))
 
-    @functools.cached_property
+    @cached_property
     def _starts(self) -> Ints:
         """The place at which each listed round begins."""
         first, end = self._lanes(self._listed)
@@ -96,7 +96,7 @@ class Interleaving:
         interleave(np.array(keys, dtype=np.uint64), self._sizes, *tables, self.block, self._full, units)
         return units.reshape(index.shape)
 
-    @functools.cached_property
+    @cached_property
     def _sizes(self) -> Hashes:
         """What is permuted, and its halves: full blocks, the lanes of one, and those of a short one."""
         sizes = max(self._full, 1), self.block, self.block - self._unused_lanes

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gristmill.core.arrays import Ints
+from gristmill.core.cached import cached_property
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.hashing import derive_key
 from gristmill.core.values import shown
@@ -141,7 +142,7 @@ class Mix:
         slots = b * self.block
         return high.numerator * slots // high.denominator - low.numerator * slots // low.denominator
 
-    @functools.cached_property
+    @cached_property
     def _edges(self) -> tuple[Fraction, ...]:
         return tuple(itertools.accumulate(self.weights, initial=Fraction(0)))
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
-import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
@@ -18,6 +17,7 @@ import numpy as np
 
 from gristmill.core.arguments import PathLike, as_kind, as_mapping, as_names, as_text, as_whole, refuse
 from gristmill.core.arrays import Ints
+from gristmill.core.cached import cached_property
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.hashing import fingerprint, hash64
 from gristmill.core.html import html_table
@@ -255,7 +255,7 @@ class Plan:
         """32 hex digits that name the plan restricted to the steps before `step`."""
         return fingerprint(self.prefix(step))
 
-    @functools.cached_property
+    @cached_property
     def fingerprint(self) -> str:
         """32 hex digits that name the whole plan, free of paths."""
         last = self.segments[-1].from_step + 1

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
+from gristmill.core.cached import cached_property
 from gristmill.core.options import check_fields
 from gristmill.core.sizes import parse_seconds, parse_size, parse_speed
 from gristmill.core.values import Amount, Positive, Rate

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gristmill.core.arrays import Ints
+from gristmill.core.cached import cached_property
 from gristmill.core.options import content
 from gristmill.curate.dedup import candidates
 from gristmill.curate.dedup.index import INDEX_UNIT, SETS, index_fingerprint, open_index, part_path

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import pyarrow as pa
 
+from gristmill.core.cached import cached_property
 from gristmill.curate.dedup.resolve import GONE, LARGEST, LEFT, NEIGHBOURS, RESTLESS, STARS, dealt, settle
 from gristmill.stages.relation import Relation, batches_of, table_of, table_writer
 from gristmill.stages.work import Facts, Query, UnitJob, Workshop, relation_of

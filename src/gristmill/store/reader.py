@@ -10,7 +10,6 @@ store.encode("Hello")        # ids by the tokenizer kept in the store; store.dec
 from __future__ import annotations
 
 import contextlib
-import functools
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ import numpy.typing as npt
 
 from gristmill.core.arguments import as_names, as_whole, refuse
 from gristmill.core.arrays import Ints
+from gristmill.core.cached import cached_property
 from gristmill.core.errors import ConfigError, StoreError
 from gristmill.core.hashing import fingerprint
 from gristmill.core.html import counted, html_table
@@ -153,7 +153,7 @@ class Store:
             self._fingerprints[shards] = fingerprint(named)
         return self._fingerprints[shards]
 
-    @functools.cached_property
+    @cached_property
     def checksums(self) -> npt.NDArray[np.bytes_]:
         """What identifies each shard; of foreign files it is sampled now, so that opening them reads nothing."""
         if self.owned:
@@ -224,7 +224,7 @@ class Store:
                 raise OSError("it was cut off")
         return data.view(self.dtype)
 
-    @functools.cached_property
+    @cached_property
     def _frames(self) -> Frames:
         """What is decompressed of the shards."""
         from gristmill.store.frames import Frames
@@ -374,7 +374,7 @@ class Store:
             raise refuse("text", "text", text)
         return encode(self.tokenizer, text, self.eos, self.dtype)
 
-    @functools.cached_property
+    @cached_property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer that is kept beside the tokens, as the `tokenizers` library has it."""
         return load_kept(self.facts.tokenizer, self.facts.path)

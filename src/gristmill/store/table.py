@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gristmill.core.arrays import Bytes, Ints
+from gristmill.core.cached import cached_property
 from gristmill.core.errors import StoreError
 from gristmill.places.memory import advise, resident
 from gristmill.store.grid import make_grid
@@ -95,7 +96,7 @@ class ShardTable:
         summed &= ~self.compressed | self.bins.fetched  # a packed file of this machine has sums of its own
         return Trust(self, summed) if summed.any() else None
 
-    @functools.cached_property
+    @cached_property
     def documents(self) -> DocumentTable:
         """The documents of the shards; where only EOS marks them, asking scans the tokens."""
         return DocumentTable(self)

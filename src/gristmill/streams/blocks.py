@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from gristmill.core.arrays import Ints
+from gristmill.core.cached import cached_property
 from gristmill.core.errors import SourceError
 from gristmill.core.hashing import derive_key, key_below
 from gristmill.curate.chain import EMPTY
@@ -76,7 +77,7 @@ class Block:
     ledger: Ledger
     unread: Unread
 
-    @functools.cached_property
+    @cached_property
     def told(self) -> Ints:
         """Of each of its rows the lane's place after it (turn, block, rows), its epoch and its unit."""
         assert self.rows is not None
@@ -90,7 +91,7 @@ class Block:
         """Where its tokens lie in memory; not kept, since a block may come from another process."""
         return int(self.tokens.__array_interface__["data"][0])
 
-    @functools.cached_property
+    @cached_property
     def pointers(self) -> Ints:
         """The byte at which each document begins, as an index of a shard has them."""
         return np.ascontiguousarray(self.offsets[:-1] * self.tokens.itemsize)

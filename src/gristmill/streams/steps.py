@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from gristmill.core.arrays import Mask
+from gristmill.core.cached import cached_property
 from gristmill.core.errors import ConfigError, SourceError
 from gristmill.core.functions import called, source_digest
 from gristmill.core.options import content

@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Unpack
 
 from gristmill.core.arguments import PathLike, as_choice, as_flag, as_function, as_mapping, as_names, as_whole, refuse
+from gristmill.core.cached import cached_property
 from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import derive_key, fingerprint
 from gristmill.core.options import as_options, content, from_mapping
@@ -287,7 +288,7 @@ class Batches:
         """One for all, where they are alike: cut, sequence length, tokenizer."""
         return self.streams[0]
 
-    @functools.cached_property
+    @cached_property
     def units(self) -> tuple[Cut, ...]:
         """What each stream is cut into; asking lists its files."""
         return tuple(each.units(self.batch_size) for each in self.streams)
@@ -307,19 +308,19 @@ class Batches:
         """What is done to the filled rows of these lanes."""
         return AugmentedRows(self.streams, self.seed, lanes) if asks(self.streams) else None
 
-    @functools.cached_property
+    @cached_property
     def mix(self) -> Mix:
         """Which stream each row of the run is of."""
         return Mix(self.weights, block_size(self.weights, None), derive_key(self.seed, "mix"))
 
-    @functools.cached_property
+    @cached_property
     def plan(self) -> Plan | None:
         """The order of the stores, one row a step; None where there are none."""
         options = {"cut": self.first.cut, "shuffle": self.shuffle, "augment": self.augment, "locality": self.locality}
         made = functools.partial(Plan, dict(self.stores), seq_len=self.first.seq_len, batch_size=1, options=options)
         return made(seed=self.seed) if self.stores else None
 
-    @functools.cached_property
+    @cached_property
     def parts(self) -> dict[str, object]:
         """What the batches depend on, by name: 8 hex digits of what is long."""
         long: dict[str, object] = {

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from gristmill.core.cached import cached_property
 from gristmill.core.errors import ConfigError, GristmillError
 from gristmill.core.values import parse_json
 from gristmill.figures.served import Run, as_run
@@ -45,7 +45,7 @@ class Subject:
         folder = folder_of(address_of(store.facts.path))
         return folder.root if store.owned and folder.mark == MANIFEST else None
 
-    @functools.cached_property
+    @cached_property
     def manifests(self) -> Mapping[str, Manifest]:
         """The manifests of the stores, by their folders; one that is gone or damaged is left out."""
         found: dict[str, Manifest] = {}
@@ -60,7 +60,7 @@ class Subject:
         """The manifest of a store."""
         return self.manifests.get(str(self.root(store)))
 
-    @functools.cached_property
+    @cached_property
     def loader(self) -> Loader:
         """What gives the batches of the plan."""
         if self.plan is None:
