@@ -48,6 +48,7 @@ def package(tmp_path: Path) -> Path:
     (root / "core").mkdir(parents=True)
     for name in (
         "compiled.py",
+        "cached.py",
         "lowering.py",
         "shortcuts.py",
         "wrapping.py",
