@@ -10,7 +10,7 @@ from numba import types
 from gristmill.core.compiled import compiled, entry
 from gristmill.core.hashing import GOLDEN, MIX_FIRST, MIX_SECOND
 from gristmill.core.kernels.hashes import finalise
-from gristmill.core.kernels.memory import empty
+from gristmill.core.kernels.memory import empty, place_of
 from gristmill.order.permute import ROUNDS
 
 _HALF, _ONE = np.uint64(32), np.uint64(1)
@@ -72,19 +72,6 @@ def walk(x: Any, n: Any, bits: Any, size: Any, keys: Any, forward: bool) -> bool
 
 
 @compiled
-def _not_above(values: Any, wanted: int) -> Any:
-    """How many of rising values are at most as large."""
-    low, high = 0, values.size
-    while low < high:
-        middle = (low + high) // 2
-        if values[middle] <= wanted:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@compiled
 def _own_key(key: Any, number: Any) -> Any:
     """The key of a round or a block by its number."""
     return finalise((finalise(np.uint64(number) + GOLDEN) ^ key) + GOLDEN)
@@ -107,11 +94,11 @@ def interleave(
     _expand(keys[_BLOCKS], of_blocks)
     last, first, end = -1, 0, 0
     for i in range(places.size):
-        entry = _not_above(starts, places[i]) - 1
+        entry = place_of(starts, places[i] + 1) - 1
         turn = listed[entry] + (places[i] - starts[entry]) // block
         offset = (places[i] - starts[entry]) % block
         if turn != last:
-            last, first, end = turn, _not_above(ends, turn), _not_above(delays, turn)
+            last, first, end = turn, place_of(ends, turn + 1), place_of(delays, turn + 1)
             _expand(_own_key(keys[2], turn), in_round)
         n, bits, size = sizes[_LANES]
         lane = np.int64(_moved(np.uint64(first + offset), n, bits, size, in_round, True))
