@@ -1,8 +1,8 @@
 """Loading from object storage: Gristmill beside obstore alone, mosaicml-streaming and litdata, from one server.
 
-    python benchmarks/remote.py [--quick] [--only throughput|peers|network] [--more]
+    python benchmarks/remote.py [--quick] [--only throughput|apart|peers|network] [--more]
 
-Results go to benchmarks/results/remote.json and remote.md; about eight minutes, and some more when it is run for the
+Results go to benchmarks/results/remote.json and remote.md; about twelve minutes, and some more when it is run for the
 first time, for what lies in the bucket. README.md says what is measured and how.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Collection, Iterator
@@ -20,7 +21,7 @@ from typing import Any
 from bucket.names import at
 from bucket.report import markdown
 from bucket.rounds import Case, Contest, as_data, measure, prepare, probe
-from bucket.server import Bucket, bucket, reach
+from bucket.server import Bucket, bucket, on_cores, reach
 from bucket.stores import PEER_FORMATS, WIDE, add_stores, small_corpus
 from bucket.targets import judge
 from contenders.registry import Entry, Setting
@@ -31,7 +32,7 @@ from harness.progress import Progress
 from shaped_proxy import Shape, ShapedProxy
 
 RESULTS = BENCHMARKS / "results"
-PARTS = ("throughput", "peers", "network")
+PARTS = ("throughput", "apart", "peers", "network")
 BLOCK_BYTES = 1 << 20
 BLOCK, WINDOW = 256, 128  # samples of 4 KiB a block: 1 MiB; and 128 MiB of blocks are mixed at a time
 RAW = {f"obstore alone, {threads} threads": threads for threads in (16, 32)}
@@ -79,8 +80,11 @@ def main() -> int:
     timing, parts = QUICK if given.quick else FULL, [given.only] if given.only else PARTS
     corpus = Corpus(BENCHMARKS / "data")
     earlier = _earlier() if given.only or given.more else {}
-    with Progress() as progress, bucket(corpus.root / "bucket") as made:
-        measured = _measure(made, corpus, timing, progress, parts)
+    with Progress() as progress:
+        with bucket(corpus.root / "bucket") as made:
+            measured = _measure(made, corpus, timing, progress, parts)
+        if "apart" in parts:
+            measured |= _apart(corpus, timing, progress)
     for case, before in _pairs(measured, earlier) if given.more else ():
         case.figures[:0] = before.figures
     measured = earlier | measured
@@ -99,14 +103,15 @@ def _earlier() -> dict[str, list[Case]]:
     results = json.loads((RESULTS / "remote.json").read_text())
     return {
         group: [Case(name, dict, figures) for name, figures in results[group].items()]
-        for group in ("throughput", "peers", "first_batch", "stalls", "fetched")
+        for group in ("throughput", "apart", "peers", "peers_apart", "first_batch", "stalls", "fetched")
+        if group in results
     }
 
 
 def _pairs(measured: dict[str, list[Case]], earlier: dict[str, list[Case]]) -> Iterator[tuple[Case, Case]]:
     """Each case with that of the same name in an earlier run."""
     for group, cases in measured.items():
-        known = {case.name: case for case in earlier[group]}
+        known = {case.name: case for case in earlier.get(group, [])}
         yield from ((case, known[case.name]) for case in cases if case.name in known)
 
 
@@ -129,6 +134,22 @@ def _measure(
     if "peers" in parts:
         found["peers"] = measure(_contests(small, timing), timing.peer_rounds, progress.say)
     return found | (_shaped(made, timing, progress) if "network" in parts else {})
+
+
+def _apart(corpus: Corpus, timing: Timing, progress: Progress) -> dict[str, list[Case]]:
+    """The same with the server on one half of the cores and all readers on the other, as buckets are elsewhere."""
+    cores = sorted(os.sched_getaffinity(0))
+    half = (len(cores) + 1) // 2
+    if half == len(cores):
+        progress.say("one core alone: the server cannot have one of its own")
+        return {}
+    with bucket(corpus.root / "bucket", set(cores[:half])) as made, on_cores(set(cores[half:])):
+        folders, small = add_stores(made, corpus), small_corpus(corpus)
+        cases = [case for case in _throughput(folders) if case.name in (*RAW, PLANNED, OURS)]
+        return {
+            "apart": measure(cases, timing.rounds, progress.say),
+            "peers_apart": measure(_contests(small, timing), timing.peer_rounds, progress.say),
+        }
 
 
 def _throughput(folders: dict[str, Path]) -> list[Case]:

@@ -15,8 +15,9 @@ def markdown(results: dict[str, Any], measured: Measured) -> str:
         [
             "# Loading from object storage",
             "",
-            "From a SeaweedFS server on the same machine, which has to do its work on the same cores. Every figure is "
-            "of a fresh process; cases take turns, and ratios are medians of those within a round.",
+            "From a SeaweedFS server on the same machine, which has to do its work on the same cores but where it says "
+            "otherwise: what a reader computes is then taken from the server, too. Every figure is of a fresh process; "
+            "cases take turns, and ratios are medians of those within a round.",
             "",
             "## Targets",
             "",
@@ -29,6 +30,7 @@ def markdown(results: dict[str, Any], measured: Measured) -> str:
             "",
             *_throughput(measured["throughput"]),
             "",
+            *_apart(measured),
             f"## Peers, the same 134 MB, {_rounds(measured['peers'])} rounds",
             "",
             "From the construction of data set and loader to the last batch of the epoch, 64 x 2,048 int64 each; "
@@ -51,6 +53,23 @@ def markdown(results: dict[str, Any], measured: Measured) -> str:
     )
 
 
+def _apart(measured: Measured) -> list[str]:
+    """Throughput and peers once more, the server on one half of the cores and the readers on the other."""
+    if "apart" not in measured:
+        return []
+    return [
+        f"## The server on cores of its own, {_rounds(measured['apart'])} rounds",
+        "",
+        "The same, with the server held on one half of the cores and every reader on the other: a bucket is on "
+        "machines of its own, and a loader that computes more takes nothing from it.",
+        "",
+        *_throughput(measured["apart"]),
+        "",
+        *_peers(measured["peers_apart"]),
+        "",
+    ]
+
+
 def _rounds(cases: list[Case]) -> int:
     return max(len(case.figures) for case in cases)
 
@@ -69,7 +88,7 @@ def _throughput(cases: list[Case]) -> list[str]:
     ]
     return [
         *table(["reader", "MB/s (lowest to highest round)", "of obstore alone", "CPU s / 10⁹ bytes"], rows),
-        *_parts(cases),
+        *(_parts(cases) if any(case.name == "Loader, from disk" for case in cases) else []),
     ]
 
 

@@ -46,15 +46,27 @@ def client(address: str) -> S3Store:
 
 
 @contextmanager
-def bucket(folder: Path) -> Iterator[Bucket]:
-    """Start the server and say where it is; stop it at the end."""
+def bucket(folder: Path, cores: set[int] | None = None) -> Iterator[Bucket]:
+    """Start the server, on these cores alone if any are named, and say where it is; stop it at the end."""
     folder.mkdir(parents=True, exist_ok=True)
-    server = Server(folder)
+    with on_cores(cores or os.sched_getaffinity(0)):
+        server = Server(folder)
     try:
         reach(server.address)
         yield Bucket(server)
     finally:
         server.stop()
+
+
+@contextmanager
+def on_cores(cores: set[int]) -> Iterator[None]:
+    """Keep this process, and all that it starts meanwhile, on these cores."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def reach(address: str) -> None:

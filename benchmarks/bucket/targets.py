@@ -7,20 +7,27 @@ from bucket.rounds import Case, fastest, ratio, split
 
 Measured = dict[str, list[Case]]
 RIVALS = ("mosaicml-streaming", "litdata")
+APART = ", the server on cores of its own"
 
 
 def judge(measured: Measured) -> list[dict[str, Any]]:
     """Each target with what was measured; None where a part of it failed."""
-    wide = of_same_objects(measured, "Loader, ids of four bytes", "ids of four bytes by obstore")
-    ranges = of_same_objects(measured, "Loader", "the Loader's ranges")
+    wide = of_same_objects(measured["throughput"], "Loader, ids of four bytes", "ids of four bytes by obstore")
     targets = [
-        _verdict("the Loader's bytes/s, of obstore's alone", of_obstore(measured, "Loader"), 0.8),
-        _verdict("the same, where obstore reads the very ranges that the Loader asks for", ranges, 0.8),
-        _verdict("the Loader's bytes/s with ids of four bytes, of obstore's alone over the same objects", wide, 0.8),
+        _verdict("the Loader's bytes/s with ids of four bytes, of obstore's alone over the same objects", wide, 0.8)
     ]
-    for state in ("cold", "warm"):
-        for rival in RIVALS:
-            targets.append(_verdict(f"times {rival}, {state}", of_peer(measured, rival, state), 3.0))
+    for group, where in (("throughput", ""), ("apart", APART)):
+        cases = measured.get(group, [])
+        ranges = of_same_objects(cases, "Loader", "the Loader's ranges")
+        targets += [
+            _verdict(f"the Loader's bytes/s, of obstore's alone{where}", of_obstore(cases, "Loader"), 0.8),
+            _verdict(f"the same, where obstore reads the very ranges that the Loader asks for{where}", ranges, 0.8),
+        ]
+    for group, where in (("peers", ""), ("peers_apart", APART)):
+        for state in ("cold", "warm"):
+            for rival in RIVALS:
+                times = of_peer(measured.get(group, []), rival, state)
+                targets.append(_verdict(f"times {rival}, {state}{where}", times, 3.0))
     first, stall = measured["first_batch"][0], measured["stalls"][0]
     fetched = measured["fetched"][0]
     return [
@@ -33,22 +40,24 @@ def judge(measured: Measured) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def of_obstore(measured: Measured, name: str) -> float | None:
+def of_obstore(cases: list[Case], name: str) -> float | None:
     """A loader's speed by that of the fastest setting of obstore alone."""
-    cases = {case.name: case for case in measured["throughput"]}
-    return ratio(cases[name], fastest([case for name, case in cases.items() if name.startswith("obstore")]))
+    return ratio(_called(cases, name), fastest([case for case in cases if case.name.startswith("obstore")]))
 
 
-def of_same_objects(measured: Measured, name: str, reader: str) -> float | None:
+def of_same_objects(cases: list[Case], name: str, reader: str) -> float | None:
     """A loader's speed by that of obstore alone over the same objects, in the case whose name begins so."""
-    cases = {case.name: case for case in measured["throughput"]}
-    return ratio(cases[name], next(case for other, case in cases.items() if other.startswith(reader)))
+    return ratio(_called(cases, name), next((case for case in cases if case.name.startswith(reader)), None))
 
 
-def of_peer(measured: Measured, rival: str, state: str) -> float | None:
+def _called(cases: list[Case], name: str) -> Case | None:
+    return next((case for case in cases if case.name == name), None)
+
+
+def of_peer(cases: list[Case], rival: str, state: str) -> float | None:
     """Our speed by that of a peer in its fastest setting."""
-    cases = split(measured["peers"], state)
-    ours, theirs = ([case for case in cases if case.name.startswith(name)] for name in ("gristmill", rival))
+    halves = split(cases, state)
+    ours, theirs = ([case for case in halves if case.name.startswith(name)] for name in ("gristmill", rival))
     return ratio(fastest(ours), fastest(theirs))
 
 

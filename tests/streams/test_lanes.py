@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import gristmill as gm
+from gristmill.core.hashing import derive_key
+from gristmill.order.permute import permute
 from gristmill.streams.lanes import Walk
 
 
@@ -44,6 +47,13 @@ def test_without_a_key_lanes_take_units_in_turn() -> None:
 
 def test_the_order_of_units_is_pinned() -> None:
     assert [Walk(7, 3, key=5).turn(lane, turn)[0] for lane in range(3) for turn in range(4)] == GOLDEN
+
+
+@pytest.mark.parametrize("units", [255, 256, 257, 1000])
+def test_many_units_are_put_in_order_some_at_a_time(units: int) -> None:
+    found = [Walk(units, 1, key=3).turn(0, units + place)[0] for place in range(units)]
+    order = permute(np.arange(units), units, derive_key(3, "units", 1))
+    assert found == [(1, unit) for unit in order.tolist()]
 
 
 def test_epochs_have_orders_of_their_own() -> None:

@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,13 +17,13 @@ from hypothesis import strategies as st
 from tiktoken_ext import openai_public
 from tokenizers import Tokenizer as HFTokenizer
 
-from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError, SourceError
 from gristmill.core.texts import Texts, byte_letters
 from gristmill.tokenize import Tokenizer, encode_batch, load_tokenizer
 from gristmill.tokenize import tokenizer as memory
-from gristmill.tokenize.backends import GigatokenEncoder, Ids
+from gristmill.tokenize.backends import Encoded, GigatokenEncoder
 from gristmill.tokenize.encodings import ENCODINGS
+from gristmill.tokenize.kernels import narrow_marks, replace_marks
 from gristmill.tokenize.tokenizer import BLIND_BYTES, GROWTH, LOOK_EVERY, Budget, flat_texts
 
 Bpe = Callable[..., HFTokenizer]
@@ -98,10 +99,19 @@ class TestEncodeBatch:
             assert rows(gpt2, array) == expected
 
     def test_an_eos_from_a_backend_is_refused(self, gpt2: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
-        forged = (np.array([1, 50256, 2, 50256, 50256], np.uint32), np.array([0, 2, 5]))
-        monkeypatch.setattr(GigatokenEncoder, "encode", lambda self, texts, eos: forged)
+        forged = iter([[1, 50256, 2, 50256], [1], [2, 50256]])  # of both texts together, and of each by itself
+        monkeypatch.setattr(GigatokenEncoder, "_ids", lambda *_: np.array(next(forged), np.uint32))
         with pytest.raises(SourceError, match="row 1 of the batch"):
             gpt2.encode_batch(["a", "b"])
+
+    @pytest.mark.parametrize("dtype", [np.uint16, np.uint32])
+    def test_an_eos_among_marks_is_found(self, dtype: type[np.unsignedinteger[Any]]) -> None:
+        ids, replace = np.array([1, 7, 3, 9, 7], np.uint32), narrow_marks if dtype is np.uint16 else replace_marks
+        out, offsets = np.empty(5, dtype), np.zeros(3, np.int64)
+        assert replace(ids, 7, 9, out, offsets) == -1
+        assert (
+            replace(ids, 7, 8, out, offsets) == 2 and out.tolist() == [1, 8, 3, 9, 8] and offsets.tolist() == [0, 2, 5]
+        )
 
     def test_the_encoder_is_rebuilt_when_its_memory_is_spent(
         self, gpt2: Tokenizer, monkeypatch: pytest.MonkeyPatch
@@ -256,11 +266,11 @@ def tamper(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the fast path change one id."""
     honest = GigatokenEncoder.encode
 
-    def encode(self: GigatokenEncoder, texts: Texts, eos: int) -> tuple[Ids, Ints]:
-        ids, offsets = honest(self, texts, eos)
-        changed = ids.copy()
+    def encode(self: GigatokenEncoder, texts: Texts, eos: int) -> Encoded:
+        found = honest(self, texts, eos)
+        changed = found.ids.copy()
         changed[1] = 7
-        return changed, offsets
+        return found._replace(ids=changed)
 
     monkeypatch.setattr(GigatokenEncoder, "encode", encode)
 

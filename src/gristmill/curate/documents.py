@@ -40,8 +40,7 @@ class Documents(Texts):
         number: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
     ) -> None:
         self._read, self._number = batch, number
-        self.column = batch.column("text")
-        texts = arrow_texts(self.column)
+        texts = arrow_texts(batch.column("text"))
         super().__init__(texts.data, texts.offsets)
         self._shared = shared or {}
         if int(self.offsets[-1] - self.offsets[0]) > MAX_DOCUMENT_BYTES < int(np.diff(self.offsets).max()):

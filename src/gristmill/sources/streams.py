@@ -39,6 +39,7 @@ _MAGIC = {
 _MAGIC_BYTES = 8
 # zstd's skippable frames, one of which may come first.
 _SKIPPABLE = tuple(bytes([low, 0x2A, 0x4D, 0x18]) for low in range(0x50, 0x60))
+_ANY_MAGIC = (*_MAGIC.values(), *_SKIPPABLE)
 
 
 def packing_of(path: os.PathLike[str]) -> str | None:
@@ -89,11 +90,12 @@ class Stream:
         self._path = file.path
         self._packing = packing_of(file.path)
         little = self._packing is None and stop is not None and stop - start <= CHUNK_BYTES
-        self._file: IO[bytes] = place_at(file.path).open(buffered=not little)  # closed by __exit__
+        place = place_at(file.path)
+        self._file: IO[bytes] = place.open(buffered=not little)  # closed by __exit__
         self.position = start
         try:
             self.size = self._file.seek(0, os.SEEK_END)
-            self._check_magic(place_at(file.path).read(0, _MAGIC_BYTES) if start or little else None)
+            self._check_magic(place.read(0, _MAGIC_BYTES) if (start or little) and not place.maps else None)
             self._source = self._unpacked(start)
             self._begin = self._file.tell()
         except BaseException:
@@ -159,9 +161,9 @@ class Stream:
         self._file.seek(0)
         head = self._file.read(_MAGIC_BYTES) if head is None else head
         self._file.seek(0)
-        found = next((name for name, magic in _MAGIC.items() if head.startswith(magic)), None)
-        if head.startswith(_SKIPPABLE):
-            found = "zstd"
+        found = None
+        if head.startswith(_ANY_MAGIC):
+            found = next((name for name, magic in _MAGIC.items() if head.startswith(magic)), "zstd")
         if found != self._packing:
             held = found or ("something else" if head else "nothing")
             raise SourceError(

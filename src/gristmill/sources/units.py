@@ -132,7 +132,7 @@ def _told(
 ) -> Iterator[pa.RecordBatch]:
     """What is read of a part; what ends it early is one mishap."""
     try:
-        if place_at(part.file.path).size() == 0:
+        if not part.start and place_at(part.file.path).size() == 0:
             mishaps.empty.append(part.file.name)
             if needs_bytes or packing_of(part.file.path):
                 return

@@ -6,7 +6,7 @@ import operator
 from collections import Counter
 from collections.abc import Mapping
 
-from gristmill.streams.blocks import Block, Unread
+from gristmill.streams.blocks import ALL_READ, Block, Unread
 
 # Unreadable documents that are named; all are counted.
 _NAMED = 5
@@ -21,7 +21,7 @@ class Account:
         self._after: dict[str, list[int]] = {}
         self._reasons: dict[str, Counter[str]] = {}
         self._edits: Counter[str] = Counter()
-        self._unread = Unread(0, [], 0, 0)
+        self._unread = ALL_READ
         self._examples: dict[tuple[str, str], list[dict[str, object]]] = {}
 
     def add(self, block: Block) -> None:
@@ -32,8 +32,9 @@ class Account:
         for step, reasons in block.ledger.reasons.items():
             self._reasons.setdefault(step, Counter()).update(reasons)
         self._edits.update(block.ledger.edits)
-        skipped, named, *rest = map(operator.add, self._unread, block.unread)
-        self._unread = Unread(skipped, named[:_NAMED], *rest)
+        if block.unread != ALL_READ:
+            skipped, named, *rest = map(operator.add, self._unread, block.unread)
+            self._unread = Unread(skipped, named[:_NAMED], *rest)
         if self._most:
             self._keep(block)
 

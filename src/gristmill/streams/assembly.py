@@ -91,6 +91,7 @@ class Assembly:
         documents = NO_DOCUMENTS if plain else _document_columns(blocks, starts)
         shards = _shard_columns(blocks, starts)
         keys = self._augmented.keys(fed, steps * self._lanes) if self._augmented else None
+        counted = _counted(pieces, edges[:: self._lanes])
         for first in range(0, steps, self._most):
             count = min(self._most, steps - first)
             here = slice(first * self._lanes, (first + count) * self._lanes)
@@ -101,7 +102,7 @@ class Assembly:
                 self._augmented.apply(flat, pieces, own, sample_ids.reshape(-1, 3)[here], keys[here])
             arrays = {key: array.reshape(count, self._lanes, -1) for key, array in flat.items()}
             arrays["sample_ids"] = sample_ids[first : first + count]
-            yield Stack(arrays, _tallies(pieces, own[:: self._lanes], self._lanes * width, merged))
+            yield Stack(arrays, _tallies(counted[:, first : first + count], self._lanes * width, merged))
 
     def _width(self, pieces: Pieces, edges: Ints) -> int:
         if self._multiple is None:
@@ -141,10 +142,15 @@ def _document_columns(blocks: list[Block], starts: Ints) -> DocumentColumns:
     return starts, itemsizes, counts, addresses, nothing, nothing
 
 
-def _tallies(pieces: Pieces, edges: Ints, tokens: int, merged: Ints) -> list[Tally]:
-    """For each step, whose pieces begin at `edges`, what is counted of its `tokens`."""
-    steps, own = len(edges) - 1, slice(int(edges[0]), int(edges[-1]))
-    counted = (np.append(0, np.cumsum(column[own])) for column in (pieces.lengths, pieces.truncated))
-    kept, truncated = (np.diff(sums[edges - edges[0]]) for sums in counted)
-    lost = merged.reshape(steps, -1).sum(axis=1) if len(merged) else np.zeros(steps, np.int64)
-    return [Tally(tokens, tokens - int(k), int(t), int(m)) for k, t, m in zip(kept, truncated, lost, strict=True)]
+def _counted(pieces: Pieces, edges: Ints) -> Ints:
+    """Of each step, whose pieces begin at `edges`, the tokens that pieces hold and those that they leave out."""
+    sums = np.zeros((2, len(pieces.lengths) + 1), np.int64)
+    np.cumsum((pieces.lengths, pieces.truncated), axis=1, out=sums[:, 1:])
+    return np.diff(sums[:, edges])
+
+
+def _tallies(counted: Ints, tokens: int, merged: Ints) -> list[Tally]:
+    """For each step what is counted of its `tokens`."""
+    steps = counted.shape[1]
+    lost = merged.reshape(steps, -1).sum(axis=1).tolist() if len(merged) else [0] * steps
+    return [Tally(tokens, tokens - k, t, m) for k, t, m in zip(*counted.tolist(), lost, strict=True)]

@@ -24,6 +24,7 @@ from gristmill.core.arrays import Ints
 from gristmill.core.cached import cached_property
 from gristmill.core.errors import SourceError
 from gristmill.core.hashing import derive_key, key_below
+from gristmill.core.texts import Texts
 from gristmill.curate.chain import EMPTY
 from gristmill.curate.documents import Documents
 from gristmill.curate.ledger import READ, Ledger, start_documents, step_names
@@ -57,6 +58,10 @@ class Unread(NamedTuple):
     ignored: int
     empty: int
     again: int = 0
+
+
+# What nearly every block has to tell.
+ALL_READ = Unread(0, [], 0, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +189,7 @@ class Mill:
     def _encoded(self, documents: Documents, place: tuple[int, int, int]) -> tuple[Ids, Ints]:
         """Ids end to end, the EOS after each document, and offsets."""
         if self._rearranger is None:
-            return self._encoders.encode(documents.column)
+            return self._encoders.encode(documents)
         encode = self._encoders.encode
         found = self._rearranger.encode(documents.batch, place, lambda texts: without_eos(*encode(texts)))
         return ended(*found, self._encoders.eos)
@@ -224,6 +229,8 @@ class _Told:
     def since(self, again: int) -> Unread:
         """What is new, and documents read again; the first five mishaps of a turn are named."""
         mishaps, before = self.mishaps, self._counts
+        if not (again or mishaps.by_file or mishaps.ignored or mishaps.empty):
+            return ALL_READ
         self._counts = mishaps.skipped, mishaps.ignored.total(), len(mishaps.empty)
         named, self._named = mishaps.examples[self._named :], len(mishaps.examples)
         skipped, ignored, empty = (now - then for now, then in zip(self._counts, before, strict=True))
@@ -244,7 +251,7 @@ class Encoders:
         self._idle.put(tokenizer)
         self.made, self._waited = 1, 0.0
 
-    def encode(self, texts: pa.Array) -> tuple[Ids, Ints]:
+    def encode(self, texts: pa.Array | Texts) -> tuple[Ids, Ints]:
         """Ids end to end, the EOS after each document, and offsets."""
         tokenizer = self._taken()
         try:

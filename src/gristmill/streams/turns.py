@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from gristmill.core.arrays import Ints
+from gristmill.core.cached import cached_property
 from gristmill.core.errors import ConfigError
 from gristmill.core.texts import arrow_texts
 from gristmill.sources.base import Format, Mishaps
@@ -57,9 +58,13 @@ class Turn:
         self._units, self._formats, self._size = units, formats, size
         self._parts = [part for unit in units for part in unit.parts]
         self._seeks = all(resumes_anywhere(part.file, formats[part.file.source]) for part in self._parts)
-        self._begins = np.cumsum([0, *(-(-part.size // BLOCK) for part in self._parts)], dtype=np.int64)
         if self._seeks and self._begins[-1] >> 32:
             raise ConfigError("The units that a row holds together are over 2 TiB: choose a smaller hold.")
+
+    @cached_property
+    def _begins(self) -> Ints:
+        """The name of the first document of each part, and of what would follow the last."""
+        return np.cumsum([0, *(-(-part.size // BLOCK) for part in self._parts)], dtype=np.int64)
 
     def blocks(self, name: int, mishaps: Mishaps) -> Iterator[tuple[int, pa.RecordBatch]]:
         """The blocks in their order, with their names: from that called `name` on, or all where none can be sought."""

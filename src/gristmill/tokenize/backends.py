@@ -1,4 +1,4 @@
-"""The libraries that turn text into ids, each behind one method: `encode(Texts, eos) -> (ids, offsets)`.
+"""The libraries that turn text into ids, each behind one method: `encode(Texts, eos) -> Encoded`.
 
 MB/s of one thread with GPT-2's vocabulary: gigatoken 130 to 260, tiktoken 10, tokenizers 2. None of them
 applies a template (BOS), and none of them makes a special token out of text. Each is imported when it is chosen.
@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -41,6 +41,7 @@ Ids = npt.NDArray[Any]
 SLOWER = {"tiktoken": "about 15 times slower", "tokenizers": "about 100 times slower"}
 # What stands after each document that gigatoken is given in one text: a character that Unicode will never assign.
 _MARK = "\U0008fffe"
+_MARK_BYTES = np.frombuffer(_MARK.encode(), np.uint8)
 _new_bytes: Any = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t)(
     ("PyBytes_FromStringAndSize", ctypes.pythonapi)
 )
@@ -48,11 +49,19 @@ _new_bytes: Any = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_
 _APART = {"NFC", "NFD", "NFKC", "NFKD"}
 
 
+class Encoded(NamedTuple):
+    """The ids of documents end to end, the EOS after each, where each begins, and how many of the ids are the EOS."""
+
+    ids: Ids
+    offsets: Ints
+    ends: int
+
+
 class Encoder(Protocol):
     """One backend, ready to encode."""
 
-    def encode(self, texts: Texts, eos: int) -> tuple[Ids, Ints]:
-        """The ids of all documents, end to end, `eos` after each, and where each begins."""
+    def encode(self, texts: Texts, eos: int) -> Encoded:
+        """The ids of all documents, `eos` after each; that of a text is counted, and refused by who asked."""
         ...
 
 
@@ -75,8 +84,8 @@ def library_errors(what: str) -> Iterator[None]:
 class ByteEncoder:
     """The bytes themselves."""
 
-    def encode(self, texts: Texts, eos: int) -> tuple[Ids, Ints]:
-        return ended(texts.data.astype(np.uint16), texts.offsets, eos)
+    def encode(self, texts: Texts, eos: int) -> Encoded:
+        return Encoded(*ended(texts.data.astype(np.uint16), texts.offsets, eos), len(texts))
 
 
 class GigatokenEncoder:
@@ -104,14 +113,14 @@ class GigatokenEncoder:
         self._marked = marked and _loaded(marked)
         self._plain = None if self._marked else _loaded(self._content)
 
-    def encode(self, texts: Texts, eos: int) -> tuple[Ids, Ints]:
+    def encode(self, texts: Texts, eos: int) -> Encoded:
         if self._marked is not None and len(texts):
             from gristmill.tokenize.kernels import narrow_marks, replace_marks  # which import Numba
 
             ids, offsets = self._ids(self._marked, _with_marks(texts)), np.zeros(len(texts) + 1, np.int64)
             out, replace = np.empty(len(ids), self._dtype), narrow_marks if self._dtype == np.uint16 else replace_marks
-            if replace(ids, self._mark, eos, out, offsets) == len(texts):  # so none of them is a document's
-                return out, offsets
+            if (ends := replace(ids, self._mark, eos, out, offsets)) == len(texts):  # so none is a document's
+                return Encoded(out, offsets, ends)
         self._plain = self._plain or _loaded(self._content)
         return join((self._ids(self._plain, bytes(document)) for document in _documents(texts)), eos)
 
@@ -130,7 +139,9 @@ class GigatokenEncoder:
 
 def _works_alone() -> bool:
     """Whether nobody here would miss Python's lock for 4 ms: daemons, as our processes have them, watch and wait."""
-    return all(thread.daemon for thread in threading.enumerate() if thread is not threading.current_thread())
+    return threading.active_count() == 1 or all(
+        thread.daemon for thread in threading.enumerate() if thread is not threading.current_thread()
+    )
 
 
 def _documents(texts: Texts) -> list[memoryview]:
@@ -144,10 +155,9 @@ def _with_marks(texts: Texts) -> bytes:
     """
     from gristmill.tokenize.kernels import join_marked  # which imports Numba
 
-    mark = np.frombuffer(_MARK.encode(), np.uint8)
-    size = int(texts.offsets[-1] - texts.offsets[0]) + len(texts) * len(mark)
+    size = int(texts.offsets[-1] - texts.offsets[0]) + len(texts) * len(_MARK_BYTES)
     made: bytes = _new_bytes(None, size)
-    join_marked(texts.data, texts.offsets, mark, np.frombuffer(made, np.uint8).__array_interface__["data"][0])
+    join_marked(texts.data, texts.offsets, _MARK_BYTES, np.frombuffer(made, np.uint8).__array_interface__["data"][0])
     return made
 
 
@@ -227,7 +237,7 @@ class TiktokenEncoder:
             special_tokens={text: vocab[text] for text in specials},
         )
 
-    def encode(self, texts: Texts, eos: int) -> tuple[Ids, Ints]:
+    def encode(self, texts: Texts, eos: int) -> Encoded:
         encode = self._encoding.encode_to_numpy
         return join((encode(text, disallowed_special=()) for text in texts.strings()), eos)
 
@@ -248,18 +258,19 @@ class TokenizersEncoder:
         self._tokenizer = Tokenizer.from_str(json.dumps(content, ensure_ascii=False))
         self._tokenizer.encode_special_tokens = True
 
-    def encode(self, texts: Texts, eos: int) -> tuple[Ids, Ints]:
+    def encode(self, texts: Texts, eos: int) -> Encoded:
         encode = self._tokenizer.encode_batch_fast
         rows = (encode([text], add_special_tokens=False)[0].ids for text in texts.strings())
         return join((np.array(ids, np.uint32) for ids in rows), eos)
 
 
-def join(rows: Iterable[npt.NDArray[np.uint32]], eos: int) -> tuple[Ids, Ints]:
-    """Rows of ids end to end, `eos` after each, with their offsets."""
+def join(rows: Iterable[npt.NDArray[np.uint32]], eos: int) -> Encoded:
+    """Rows of ids end to end, `eos` after each."""
     arrays = list(rows)
     offsets = np.zeros(len(arrays) + 1, np.int64)
     np.cumsum([len(array) for array in arrays], out=offsets[1:])
-    return ended(np.concatenate([np.empty(0, np.uint32), *arrays]), offsets, eos)
+    ids, offsets = ended(np.concatenate([np.empty(0, np.uint32), *arrays]), offsets, eos)
+    return Encoded(ids, offsets, int(np.count_nonzero(ids == eos)))
 
 
 def ended(ids: Ids, offsets: Ints, eos: int) -> tuple[Ids, Ints]:

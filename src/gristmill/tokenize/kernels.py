@@ -8,8 +8,8 @@ import numpy as np
 from numba import types
 
 from gristmill.core.compiled import compiled, entry
-from gristmill.core.kernels.memory import holds, pointer
-from gristmill.core.kernels.types import BYTES, INTS, SHORTS, WORDS
+from gristmill.core.kernels.memory import pointer
+from gristmill.core.kernels.types import BYTES, INTS, WORDS
 
 # What is looked at by vector instructions before it is looked at one by one.
 _STRETCH = 64
@@ -38,9 +38,11 @@ def _replace(ids: Any, mark: int, eos: int, out: Any, offsets: Any) -> Any:
         found = False
         for i in range(begin, end):
             out[i] = ids[i]
-            found |= ids[i] == mark
+            found |= (ids[i] == mark) | (ids[i] == eos)
         if found:
             for i in range(begin, end):
+                if ids[i] == eos:
+                    return -1
                 if ids[i] == mark:
                     out[i], count = eos, count + 1
                     if count < offsets.size:
@@ -50,8 +52,8 @@ def _replace(ids: Any, mark: int, eos: int, out: Any, offsets: Any) -> Any:
 
 @entry(types.int64(WORDS, types.int64, types.int64, types.uint32[::1], _OFFSETS))
 def replace_marks(ids: Any, mark: int, eos: int, out: Any, offsets: Any) -> Any:
-    """Copy ids, `eos` in place of each mark; how many there are. Where as many offsets follow the first as marks do,
-    they are the places after these.
+    """Copy ids, `eos` in place of each mark; how many there are, -1 where an id is `eos` already. Where as many offsets
+    follow the first as marks do, they are the places after these.
     """
     return _replace(ids, mark, eos, out, offsets)
 
@@ -60,26 +62,3 @@ def replace_marks(ids: Any, mark: int, eos: int, out: Any, offsets: Any) -> Any:
 def narrow_marks(ids: Any, mark: int, eos: int, out: Any, offsets: Any) -> Any:
     """As `replace_marks`, into half of the memory."""
     return _replace(ids, mark, eos, out, offsets)
-
-
-@compiled
-def _count(ids: Any, wanted: Any) -> Any:
-    count = 0
-    for begin in range(0, ids.size, _STRETCH):
-        end = min(begin + _STRETCH, ids.size)
-        if holds(ids[begin:end], wanted):
-            for i in range(begin, end):
-                count += ids[i] == wanted
-    return count
-
-
-@entry(types.int64(SHORTS, types.uint16))
-def count_shorts(ids: Any, wanted: Any) -> Any:
-    """How many ids are the wanted one."""
-    return _count(ids, wanted)
-
-
-@entry(types.int64(WORDS, types.uint32))
-def count_words(ids: Any, wanted: Any) -> Any:
-    """How many ids are the wanted one."""
-    return _count(ids, wanted)

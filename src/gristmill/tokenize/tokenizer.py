@@ -88,9 +88,9 @@ class Budget:
         return now - self.started_with > GROWTH
 
 
-def flat_texts(texts: TextColumn) -> Texts:
+def flat_texts(texts: TextColumn | Texts) -> Texts:
     """The documents of an Arrow string array (no copy) or of a list of strings (one copy). Null is empty."""
-    found = arrow_texts(_arrow_strings(texts))
+    found = texts if isinstance(texts, Texts) else arrow_texts(_arrow_strings(texts))
     first, last = int(found.offsets[0]), int(found.offsets[-1])
     return Texts(found.data[first:last], found.offsets - first if first else found.offsets)
 
@@ -236,13 +236,14 @@ class Tokenizer:
         """
         return without_eos(*self.encode_ended(texts))
 
-    def encode_ended(self, texts: TextColumn) -> tuple[Ids, Ints]:
+    def encode_ended(self, texts: TextColumn | Texts) -> tuple[Ids, Ints]:
         """As `encode_batch`, with the EOS after each document; one without tokens is its EOS alone."""
         flat = flat_texts(texts)
         with library_errors(f"tokenizer {self.name} cannot encode a text"):
-            ids, offsets = self._ready_encoder().encode(flat, self.eos)
+            ids, offsets, ends = self._ready_encoder().encode(flat, self.eos)
         ids = ids.astype(self.dtype, copy=False)
-        self._refuse_forged_eos(ids, offsets)
+        if ends != len(flat):  # the last guard: whatever the libraries did, no EOS leaves here but after a document
+            raise self._forged_eos(ids, offsets)
         if self._budget.spend(len(flat.data)):
             self._encoder = None
         return ids, offsets
@@ -279,7 +280,7 @@ class Tokenizer:
         self._digest = None
         got = self.encode_ended(texts)
         if self.backend != reference:
-            want = build_encoder(self._definition, reference).encode(flat_texts(texts), self.eos)
+            want = build_encoder(self._definition, reference).encode(flat_texts(texts), self.eos)[:2]
             who = f"tokenizer {self.name}: {self.backend} {self.versions[self.backend]} and {reference}"
             require_equal(texts, got, want, who, f"load it with backend={reference!r}")
         if self._lossless:
@@ -300,26 +301,22 @@ class Tokenizer:
     def _require_digest(self, encoder: Encoder) -> None:
         if self._digest is None:
             return
-        if digest(*encoder.encode(flat_texts(self._sample), self.eos)) != self._digest:
+        if digest(*encoder.encode(flat_texts(self._sample), self.eos)[:2]) != self._digest:
             here, there = backend_versions(self.backend), self.versions
             raise ConfigError(
                 f"tokenizer {self.name}: this process ({here}) gives other ids than the one that "
                 f"loaded it ({there}): install the same version of {self.backend} on every machine"
             )
 
-    def _refuse_forged_eos(self, ids: Ids, offsets: Ints) -> None:
-        """The last guard: whatever the libraries did, no EOS id but the one after a document leaves here."""
-        from gristmill.tokenize.kernels import count_shorts, count_words  # which import Numba
-
-        count = count_shorts if ids.dtype == np.uint16 else count_words
-        if count(ids, self.eos) != len(offsets) - 1:
-            found = ids == self.eos
-            found[offsets[1:] - 1] = False
-            row = int(np.searchsorted(offsets, int(found.argmax()), side="right")) - 1
-            raise SourceError(
-                f"row {row} of the batch holds text that {self.name} encodes to its end-of-document id "
-                f"{self.eos}: remove it, since it would split the document"
-            )
+    def _forged_eos(self, ids: Ids, offsets: Ints) -> SourceError:
+        """The error for a text that became an EOS."""
+        found = ids == self.eos
+        found[offsets[1:] - 1] = False
+        row = int(np.searchsorted(offsets, int(found.argmax()), side="right")) - 1
+        return SourceError(
+            f"row {row} of the batch holds text that {self.name} encodes to its end-of-document id "
+            f"{self.eos}: remove it, since it would split the document"
+        )
 
 
 def encode_batch(batch: pa.RecordBatch, tokenizer: Tokenizer) -> pa.RecordBatch:
