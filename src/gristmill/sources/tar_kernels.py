@@ -11,7 +11,7 @@ from typing import Any
 from numba import types
 
 from gristmill.core.compiled import compiled, entry
-from gristmill.core.kernels.memory import common
+from gristmill.core.kernels.memory import common, copy
 from gristmill.core.kernels.types import BYTES, INTS
 from gristmill.sources.tar_samples import AT, IGNORED, JSON, KEY, TEXT
 
@@ -115,3 +115,12 @@ def walk(data: Any, suffixes: Any, starts: Any, found: Any) -> int:
             row[column], row[column + 1] = at + _BLOCK, at + _BLOCK + size
         at += _BLOCK + (size + _BLOCK - 1) // _BLOCK * _BLOCK
     return count
+
+
+@entry(types.void(BYTES, types.int64[:], types.int64[:], BYTES, types.uint8[::1], types.int64[::1]))
+def cut_out(data: Any, begins: Any, ends: Any, prefix: Any, out: Any, bounds: Any) -> None:
+    """Write bytes [begins[i], ends[i]) end to end, each behind a prefix, and where each begins."""
+    to = bounds[0] = 0
+    for row in range(begins.size):
+        to = copy(data, begins[row], ends[row], out, copy(prefix, 0, prefix.size, out, to))
+        bounds[row + 1] = to

@@ -166,7 +166,8 @@ class _Walk:
             more = self._tar.more()
             run = run_ahead(self._tar, self._number, self._wanted, self._stop)
             if len(run):
-                self._mishaps.ignored[self._file.source] += run.ignored
+                if run.ignored:
+                    self._mishaps.ignored[self._file.source] += run.ignored
                 self._number, count = self._number + len(run), 1
                 yield run
             elif not more:
