@@ -65,8 +65,7 @@ def _apart(measured: Measured) -> list[str]:
         "",
         *_throughput(measured["apart"]),
         "",
-        *_peers(measured["peers_apart"]),
-        "",
+        *([*_peers(measured["peers_apart"]), ""] if "peers_apart" in measured else []),
     ]
 
 
