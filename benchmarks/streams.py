@@ -344,6 +344,7 @@ def report(results: dict[str, Any]) -> str:
                 rows,
             ),
             "",
+            *([results["remark"], ""] if results["remark"] else []),
             "## Targets",
             "",
             "Ratios are medians of those within a round, each contender at its faster setting. The pipelines to be "
@@ -385,6 +386,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=6.0, help="how long a run is measured")
     parser.add_argument("--filters", choices=["with", "without"], help="only settings with filters, or without")
     parser.add_argument("--add", action="store_true", help="to the rounds of the results that there are")
+    parser.add_argument("--remark", default="", help="a sentence for the report, such as what is of another day")
     parser.add_argument("--task", nargs=4, help=argparse.SUPPRESS)
     parser.add_argument("--turns", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -400,7 +402,7 @@ def main() -> None:
     before = json.loads((RESULTS / "streams.json").read_text()) if options.add else {}
     shared = shares(options.rounds if options.filters != "with" else 0, before.get("shares", {}))
     found = measure(options.rounds, options.seconds, options.filters, before.get("settings", []))
-    results = {"settings": found, "shares": shared, "targets": judge(found, shared),
+    results = {"remark": options.remark, "settings": found, "shares": shared, "targets": judge(found, shared),
                "rounds": max(len(each["runs"]) for each in found),
                "seconds": options.seconds, "origin": english(DATA, MEGABYTES).origin,
                "machine": machine | {"load_after": load()}}  # fmt: skip
