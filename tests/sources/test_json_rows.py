@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -25,6 +26,16 @@ VALUES = st.recursive(
 def rows(block: bytes, *keys: str) -> list[list[str | None]] | None:
     found = read_rows(block, ("text", "id", *keys))
     return None if found is None else [column.to_pylist() for column in found.columns]
+
+
+def test_values_that_are_null_take_no_memory() -> None:
+    block = b'{"text": "a", "id": null}\n' * 20_000
+    rows(block)  # what is compiled and imported first
+    tracemalloc.start()
+    found = read_rows(block, ("text", "id"))
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found and found.columns[1].null_count == 20_000 and most < 10 * len(block)
 
 
 @given(
