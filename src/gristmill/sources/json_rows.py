@@ -182,9 +182,8 @@ def _spelt_at(data: Bytes, begins: Ints, ends: Ints) -> pa.Array | None:
     """What the values at these places spell, as a column; null where a begin is -1."""
     there = begins >= 0
     missing = None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
-    size = (
-        int((ends - begins)[there].sum() if missing else (ends - begins).sum()) + _VECTOR_BYTES
-    )  # of null, an end alone
+    lengths = (ends - begins)[there] if missing else ends - begins  # of null the end alone is noted
+    size = int(lengths.sum()) + _VECTOR_BYTES
     out, bounds = np.empty(size, np.uint8), np.empty(len(begins) + 1, np.int64)
     if not _kernels().unescape(data, begins, ends, False, out, bounds) or bounds[-1] > _MOST_BYTES:
         return None
