@@ -60,7 +60,8 @@ def warm(recipe: Recipe | None, progress: Progress) -> list[str]:
 
 def kernels(recipe: Recipe) -> list[str]:
     """The modules that a run of this recipe imports and that hold compiled code."""
-    names = ["core.kernels.blake2", "core.kernels.texts", "tokenize.kernels"]
+    names = ["core.kernels.blake2", "core.kernels.texts"]
+    names += ["tokenize.kernels"] if recipe.tokenizer != "byte" else []
     names += [name for name, marks in _FORMATS.items() if any(_may_be(source, *marks) for source in recipe.sources)]
     names += ["curate.clean_kernels"] if recipe.clean else []
     names += ["curate.redact_kernels"] if recipe.clean and recipe.clean.redact else []
