@@ -13,7 +13,7 @@ import pytest
 from gristmill.core.progress import Quiet
 from gristmill.engine.inline import InlineEngine
 from gristmill.places.door import place_at
-from gristmill.stages.relation import Footer, Relation
+from gristmill.stages.relation import Relation
 from gristmill.stages.work import Facts, Query, UnitJob, Workshop, finished, forget, perform, relation_of
 
 NUMBERS = "SELECT n FROM numbers WHERE n < 3 ORDER BY n"
@@ -75,17 +75,6 @@ def test_a_lost_file_of_a_query_is_made_again(work: Workshop, numbers: Relation)
     for file in work.ask(query).files:
         file.unlink()
     assert work.answer(query) is None and work.ask(query).rows == 2
-
-
-def test_the_footers_of_few_files_are_read_without_a_job(
-    work: Workshop, numbers: Relation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mapped: list[int] = []
-    map_jobs = work.engine.map
-    monkeypatch.setattr(work.engine, "map", lambda do, parts: mapped.append(len(parts)) or map_jobs(do, parts))
-    few = work.footers([*numbers.files] * 256)
-    assert few == [Footer([3], None)] * 256 and not mapped
-    assert work.footers([*numbers.files] * 257) == [*few, few[0]] and mapped == [257]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,6 +25,7 @@ from gristmill.stages.relation import (
     docs_of_unit,
     dropped_table,
     first_doc,
+    footer,
     opened,
     table_writer,
     without,
@@ -139,7 +140,7 @@ class NearSearch:
         if not self.near.index:
             return [own]
         keys = open_index(self.near).keys
-        rows = sum(sum(found.groups) for found in self.work.footers(keys))
+        rows = sum(sum(found.groups) for found in self.work.engine.map(footer, keys))
         return [Relation(tuple(keys), index_fingerprint(address_of(self.near.index)), rows), own]
 
     def evidence(self) -> Relation:

@@ -106,7 +106,7 @@ class Footer(NamedTuple):
 
 
 def footer(file: Address) -> Footer:
-    """Read it."""
+    """Read it: by a job, since a query may leave thousands of files."""
     with opened(file) as found:
         metadata = found.metadata
     rows = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]

@@ -28,8 +28,6 @@ from gristmill.stages.relation import Footer, Relation, footer
 Facts = dict[str, Any]
 # How many jobs are looked at side by side, whether they are done.
 _LOOKS = 16
-# Files whose footers are read here, a millisecond each: a job of Spark's takes some tenths of a second for any number.
-_FEW_FILES = 256
 
 
 class Job(Protocol):
@@ -160,16 +158,9 @@ class Workshop:
         place_at(marker.parent).make_folder()
         place_at(marker).remove()
         files = self.engine.query(query.sql, tables, marker.with_suffix(".parquet"))
-        found = zip(files, self.footers(files), strict=True)
+        found = zip(files, self.engine.map(footer, files), strict=True)
         facts = {"files": [[file.name, *ends] for file, ends in found]}
         return _answered(marker, _mark(marker, Done(facts, query.fingerprint)))
-
-    def footers(self, files: Sequence[Address]) -> list[Footer]:
-        """What Parquet files say of themselves; a query may leave thousands, which the engine reads."""
-        if len(files) > _FEW_FILES:
-            return list(self.engine.map(footer, files))
-        with ThreadPoolExecutor(_LOOKS) as looking:
-            return list(looking.map(footer, files))
 
     def answer(self, query: Query) -> Relation | None:
         """The rows of a query that has been asked."""

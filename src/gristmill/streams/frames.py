@@ -10,12 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import pyarrow as pa
 
 from gristmill.core.arguments import PathLike, as_choice, as_names
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError, SourceError
-from gristmill.core.texts import arrow_texts
+from gristmill.core.texts import Texts, arrow_texts
 from gristmill.core.values import Seconds, check_kinds
 from gristmill.order.augment import FIM, Augmentation
 from gristmill.sources.base import Format
@@ -25,7 +24,7 @@ from gristmill.streams.steps import Step
 from gristmill.streams.stream import Stream
 from gristmill.streams.units import Cut
 from gristmill.tokenize.backends import Ids, ended
-from gristmill.tokenize.tokenizer import Tokenizer, load_tokenizer
+from gristmill.tokenize.tokenizer import TextColumn, Tokenizer, load_tokenizer
 
 
 def stream_frame(
@@ -101,9 +100,9 @@ class FrameStream(Stream):
 class MadeIds(Tokenizer):
     """A tokenizer for documents that are token ids already, four bytes each: they are looked at, and handed on."""
 
-    def encode_ended(self, texts: pa.Array) -> tuple[Ids, Ints]:
+    def encode_ended(self, texts: TextColumn | Texts) -> tuple[Ids, Ints]:
         """Ids end to end, one EOS at the end of each document, and offsets."""
-        found = arrow_texts(texts)
+        found = texts if isinstance(texts, Texts) else arrow_texts(texts)
         begin, end = int(found.offsets[0]), int(found.offsets[-1])
         ids, offsets = found.data[begin:end].view("<u4"), (found.offsets - begin) // 4
         if len(ids) and int(ids.max()) >= self.vocab_size:
