@@ -96,7 +96,7 @@ import sys
 from gristmill.core.errors import EngineError
 from gristmill.engine import spark_session
 
-spark_session._ROOM = 0.2
+spark_session._ROOM = float(sys.argv[2])
 try:
     print(spark_session.make_session(sys.argv[1], None, 2).range(3).count(), "rows")
 except EngineError as error:
@@ -104,20 +104,21 @@ except EngineError as error:
 """
 
 
-def said_by_an_impatient_run(master: str, executor_memory: str) -> str:
+def said_by_an_impatient_run(master: str, executor_memory: str, seconds: float) -> str:
     asked = f"--executor-memory {executor_memory} --total-executor-cores 1 pyspark-shell"
     more = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_SUBMIT_ARGS": asked}
-    command = [sys.executable, "-c", IMPATIENT, master]
+    command = [sys.executable, "-c", IMPATIENT, master, str(seconds)]
     return subprocess.run(command, env={**os.environ, **more}, capture_output=True, text=True).stdout
 
 
 def test_a_master_that_has_no_room_for_the_run_says_so_instead_of_waiting(spark_cluster: SparkCluster) -> None:
-    said = said_by_an_impatient_run(spark_cluster.address, "100g")
+    said = said_by_an_impatient_run(spark_cluster.address, "100g", 0.2)
     assert said.startswith(f"Spark at {spark_cluster.address} gave no executor in 0.2 seconds: all of its workers")
 
 
 def test_executors_that_take_long_to_start_are_waited_for(spark_cluster: SparkCluster) -> None:
-    assert said_by_an_impatient_run(spark_cluster.address, "512m") == "3 rows\n"
+    # Which the master gives at once, but whose Python takes longer than this to start.
+    assert said_by_an_impatient_run(spark_cluster.address, "512m", 1.0) == "3 rows\n"
 
 
 ABSENT = """

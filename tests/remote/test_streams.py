@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -152,6 +153,63 @@ def test_an_epoch_fetches_little_more_than_the_files(there: str, raw: Path, prox
     before = traffic.fetched_bytes
     list(made)
     assert (traffic.fetched_bytes - before) < 1.6 * total
+
+
+@pytest.fixture(scope="module")
+def kept(raw: Path, tmp_path_factory: pytest.TempPathFactory, upload: Callable[[Path, str], str]) -> tuple[Path, str]:
+    """A store of 2 million tokens on disk, and the same one in the bucket."""
+    folder = tmp_path_factory.mktemp("kept")
+    recipe = {"out": str(folder), "sources": [{"name": "data", "paths": [str(raw / "jsonl")]}], "tokenizer": "byte",
+              "clean": None, "dedup": [], "store": {"val_fraction": 0, "tokens_per_shard": 500_000}}  # fmt: skip
+    gm.prepare(recipe, progress=False)
+    return folder, upload(folder, "streams/kept")
+
+
+def mixed(raw: Path, store: Path | str, locality: Any) -> Any:
+    made = gm.stream(f"{raw}/jsonl/*.jsonl").tokenize("byte").chunk(512)
+    opened = gm.open(f"{store}/train")
+    return gm.mix({"raw": made, "kept": opened}, {"raw": 0.5, "kept": 0.5}, locality=locality).batch(8, seed=1)
+
+
+@pytest.mark.parametrize("locality", [None, {"block": 32, "window": 4}])
+@pytest.mark.filterwarnings("ignore:This plan shuffles over all")
+def test_a_mix_with_a_store_of_the_bucket_gives_the_batches_of_one_with_a_store_on_disk(
+    raw: Path, kept: tuple[Path, str], proxy: Any, locality: Any
+) -> None:
+    here, there = (mixed(raw, store, locality) for store in kept)
+    expected = served(here.loader(), 60)
+    assert_equal(served(there.loader(threads=0), 60), expected)
+    loaders = [there.loader(rank, 2) for rank in range(2)]
+    found = [served(each, 20) for each in loaders]
+    assert_equal([{key: np.stack([a[key], b[key]], 1).reshape(8, -1) for key in a}
+                  for a, b in zip(*found, strict=True)], expected[:20])  # fmt: skip
+    again = there.loader(workers=1, threads=0)
+    again.load_state_dict(gm.merge_states([each.state_dict() for each in loaders]))
+    assert_equal(served(again, 40), expected[20:])
+
+
+def test_what_a_mix_reads_of_a_store_in_the_bucket_comes_ahead_and_once(
+    raw: Path, kept: tuple[Path, str], proxy: Any
+) -> None:
+    here, there = kept
+    total = sum(path.stat().st_size for path in (here / "train").glob("*.bin"))
+    with mixed(raw, there, {"block": 32, "window": 4}).loader(threads=0) as loader:
+        before, batches = traffic.fetched_bytes, iter(loader)
+        next(batches)
+        until = time.monotonic() + 60
+        while traffic.fetched_bytes - before < total and time.monotonic() < until:
+            time.sleep(0.01)
+        assert traffic.fetched_bytes - before >= total
+        rows = sum(int((batch["sample_ids"][:, 0] == 1).sum()) for batch, _ in zip(batches, range(1100), strict=False))
+    assert rows * 1024 > 1.5 * total  # more than an epoch of it
+    assert traffic.fetched_bytes - before < 1.2 * total
+
+
+def test_what_it_costs_to_shuffle_over_all_of_a_store_in_the_bucket_is_said_for_a_mix_too(
+    raw: Path, kept: tuple[Path, str], proxy: Any
+) -> None:
+    with pytest.warns(UserWarning, match=r"locality=Locality\(\), of PlanOptions or of gm.mix"):
+        served(mixed(raw, kept[1], None).loader(threads=0), 1)
 
 
 CODE = """

@@ -220,9 +220,9 @@ class Assembler:
         """What is held of stores that are not on this machine; None where all are."""
         return self._table.frames if self._table.bins.fetched.any() else None
 
-    def reached(self, step: int) -> None:
-        """Readers are about to take `step`: what is needed next is counted from there."""
-        self._next_use.step = step
+    def reached(self, step: int, mixed: Segment | None = None) -> None:
+        """Readers are about to take `step`, of the plan or of a mix: what is needed next is counted from there."""
+        self._next_use.step, self._next_use.mixed = step, mixed
 
     def touched(self, located: Located) -> tuple[Ints, Ints]:
         """The numbers of the extents that are fetched for a group, in order of first use, and the place of its step."""
@@ -250,7 +250,7 @@ class Assembler:
         """What this plan does, what takes a request for it, and what would take fewer; None where nothing would."""
         options = self._plan.options
         if not self._by_piece:
-            cure = "PlanOptions(locality=Locality()) reads each block once an epoch"
+            cure = "locality=Locality(), of PlanOptions or of gm.mix, reads each block once an epoch"
             return None if options.locality else ("This plan shuffles over all of its stores", "sample", cure)
         fetched, firsts = self._table.bins.fetched, self._table.firsts.tolist()
         sizes = [store.dtype.itemsize for store in stores_of(self._plan)]

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gristmill.core.arrays import Ints
+from gristmill.order.phases import Segment
 from gristmill.order.plan import Plan
 from gristmill.places.eviction import READ
 
@@ -16,10 +17,12 @@ class NextUse:
     """For positions of a plan's stores end to end, how many steps after `step` they are read; a block is read as one.
 
     What was read for this epoch waits longest. Without locality, and where a sample is documents, it is not known.
+    `mixed` are all steps of a mix of streams and stores, whose sources end with the plan's.
     """
 
     def __init__(self, plan: Plan, bases: Ints) -> None:
         self._plan, self._bases, self.step = plan, bases, 0
+        self.mixed: Segment | None = None
         self._known = plan.options.cut == "chunk" and plan.options.locality is not None
 
     def __call__(self, positions: Ints) -> npt.NDArray[np.float64]:
@@ -33,11 +36,15 @@ class NextUse:
         return waits
 
     def _of_source(self, k: int, tokens: Ints) -> npt.NDArray[np.float64]:
-        end = self._plan.total_steps
-        segment = self._plan.segment(self.step if end is None else min(self.step, end - 1))
-        lane, share = segment.lanes[k], float(segment.mix.weights[k]) * segment.batch_size
-        epoch, index = lane.position(int(segment.given(max(self.step, segment.from_step))[k]))
+        segment = self.mixed or self._segment()
+        lane, place = segment.lanes[k], k - len(segment.lanes)  # from the end, where streams come first
+        share = float(segment.mix.weights[place]) * segment.batch_size
+        epoch, index = lane.position(int(segment.given(max(self.step, segment.from_step))[place]))
         near = lane.order.locality
         assert near is not None
         samples = lane.order.waits(epoch, index, tokens // (near.block * segment.unit))
         return np.where(samples < 0, READ, samples / share if share else READ / 2)
+
+    def _segment(self) -> Segment:
+        end = self._plan.total_steps
+        return self._plan.segment(self.step if end is None else min(self.step, end - 1))

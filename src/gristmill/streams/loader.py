@@ -46,8 +46,8 @@ _TAKEN_TOKENS = 1 << 16
 _BUFFER_BYTES = 32 << 20
 Item = TypeVar("Item")
 Given = TypeVar("Given", covariant=True)
-_OPENED = ("_built", "_pools", "_crew", "_owner", "_account", "_last", "_tally", "_batches", "_waited", "_began",
-           "_observers", "_record")  # fmt: skip
+_OPENED = ("_built", "_pools", "_crew", "_stores", "_owner", "_account", "_last", "_tally", "_batches", "_waited",
+           "_began", "_observers", "_record")  # fmt: skip
 
 
 class Served(NamedTuple):
@@ -107,6 +107,7 @@ class StreamLoader(Observed):
         self._built: Iterator[Served] | None = None
         self._pools: list[ThreadPoolExecutor] = []
         self._crew: Crew | None = None
+        self._stores: StoreRows | None = None
         self._owner = os.getpid()
         self._account, self._last = Account(self._examples), list[Block]()
         self._tally, self._batches, self._waited, self._began = Tally(), 0, 0.0, 0.0
@@ -182,6 +183,7 @@ class StreamLoader(Observed):
         pools = [ThreadPoolExecutor(count, "gristmill-stream") for count in (self._threads, 1) if self._threads]
         self._pools = pools  # blocks are made by some threads, or processes, and batches of them by one more thread
         self._crew = Crew(self.stream, self._workers, bool(self._examples)) if self._workers else None
+        self._stores = self._fetched_stores()
         stacks = self._stacks(self._lanes())
         ahead: Iterator[list[Served]] = _ahead(partial(pools[1].submit, next, stacks, None)) if pools else stacks
         return itertools.chain.from_iterable(ahead)
@@ -212,10 +214,12 @@ class StreamLoader(Observed):
         """Batches from `step` on, until no lane has a row: lanes are asked for one step, then for twice as many."""
         rows, seq_len = len(self._rows), self.stream.first.seq_len
         assembly = Assembly(self._filler(), rows, seq_len, self._multiple, self.stream.augmented(self._rows))
-        stores = self._stores()
+        stores = self._stores
         step, size, places = self.step, 1, self._places
         while True:
             sources, ordinals = self._labels(step, size)
+            if stores:
+                stores.reached(step)
             fed = self._fed(lanes, sources.reshape(size, rows))
             picked = stores.picked(sources, ordinals) if stores else None
             given = (fed.rows, picked.rows) if picked else (fed.rows,)
@@ -251,12 +255,15 @@ class StreamLoader(Observed):
                 own.append(wanted[: taken[-1].given] + i)
         return Fed.of(numbers, taken, own)
 
-    def _stores(self) -> StoreRows | None:
-        """What gives the rows of stores, where there are any."""
-        plan, streams = self.stream.plan, len(self.stream.streams)
+    def _fetched_stores(self) -> StoreRows | None:
+        """What gives the rows of stores, where there are any, and fetches them from now on where they are elsewhere."""
+        stream, plan = self.stream, self.stream.plan
         if plan is None:
             return None
-        return StoreRows(plan, streams, self._filler().keys, self._max_docs, self._multiple)
+        keys = self._filler().keys
+        stores = StoreRows(plan, stream.mix, stream.batch_size, keys, self._max_docs, self._multiple)
+        stores.fetch_from(self.step, len(self._rows), self._labels)
+        return stores
 
     def _filler(self) -> Filler:
         first = self.stream.first
@@ -333,6 +340,9 @@ class StreamLoader(Observed):
         for pool in self._pools:
             pool.shutdown(wait=wait, cancel_futures=True)
         self._pools = []
+        if self._stores is not None:
+            self._stores.close(wait)
+            self._stores = None
         if self._record is not None:
             self._record.close()
 

@@ -2,12 +2,14 @@
 
 The mix says of every row of the run how many rows its source has given before it; of a store that is the number of its
 sample in the order that a plan of the same name, cut and seed has. So a store has no place to keep: the step is enough.
+And what comes next is known, so that the bytes of stores that are not on this machine are fetched ahead.
 """
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -15,8 +17,11 @@ import numpy as np
 
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError
-from gristmill.loader.batch import Assembler, Group, Tally
+from gristmill.loader.batch import Assembler, Group, Located, Tally
+from gristmill.loader.fetchahead import FetchAhead
 from gristmill.loader.fill import Batch
+from gristmill.loader.groups import joined
+from gristmill.order.mix import Mix
 from gristmill.order.plan import Plan
 from gristmill.places.door import place_at
 from gristmill.store.opening import as_store
@@ -24,7 +29,12 @@ from gristmill.streams.assembly import Stack
 from gristmill.tokenize.definition import content_fingerprint
 from gristmill.tokenize.tokenizer import Tokenizer
 
-_BUFFER_BYTES = 32 << 20
+# What is fetched ahead of the rows that need it, and the tokens of steps that are asked for together.
+_READAHEAD_BYTES = 32 << 20
+_GROUP_TOKENS = 1 << 20
+_BUFFER_BYTES = 2 * _READAHEAD_BYTES
+# Of each row of so many steps from a step on: its source, and how many rows that has given before.
+Labels = Callable[[int, int], tuple[Ints, Ints]]
 
 
 def check_store(name: str, store: object, tokenizer: Tokenizer) -> None:
@@ -49,16 +59,58 @@ class Picked(NamedTuple):
     samples: Ints
 
 
+class Ahead(NamedTuple):
+    """Rows of coming steps that are of stores: the place of each one's step, and where their tokens lie."""
+
+    steps: Ints
+    located: Located
+
+
 class StoreRows:
-    """The rows of a plan's stores by their numbers; `first` is the number of the first store among the mix's sources.
+    """The rows of a plan's stores by their numbers; of the sources of `mix`, its stores come last.
 
     keys are those of the streams' batches, multiple what widths are rounded to where rows are padded to the longest.
     """
 
-    def __init__(self, plan: Plan, first: int, keys: Sequence[str], max_docs: int | None, multiple: int | None) -> None:
-        self._first, self._keys, self._multiple = first, tuple(keys), multiple
+    def __init__(self, plan: Plan, mix: Mix, batch_size: int, keys: Sequence[str], max_docs: int | None,
+                 multiple: int | None) -> None:  # fmt: skip
+        self._first, self._keys, self._multiple = len(mix.weights) - len(plan.sources), tuple(keys), multiple
         self._segment = plan.segments[0]
         self._assembler = Assembler(plan, keys, max_docs, _BUFFER_BYTES, pad_to_multiple_of=multiple)
+        self._mixed = replace(self._segment, mix=mix, batch_size=batch_size)
+        self._ahead: FetchAhead[Ahead] | None = None
+
+    def fetch_from(self, step: int, lanes: int, labels: Labels) -> None:
+        """Begin to fetch what the rows of `lanes` read from `step` on, where stores are not on this machine."""
+        frames = self._assembler.fetched
+        if frames is None:
+            return
+        self._assembler.say_cost()
+        tokens, rows = lanes * self._segment.seq_len, self._assembler.group_rows(self._segment.seq_len)
+        groups = _doubling(step, max(_GROUP_TOKENS // tokens, 1))
+        lists = joined(groups, lambda first: max(rows // lanes, 1))
+        located = functools.partial(self._located, lanes, labels)
+        self._ahead = FetchAhead(frames, lists, located, self._touched, _READAHEAD_BYTES)
+
+    def _located(self, lanes: int, labels: Labels, steps: range) -> Ahead:
+        picked = self.picked(*labels(steps.start, len(steps)))
+        group = Group(range(len(picked.rows)), self._segment, picked.samples, 1)
+        return Ahead(picked.rows // lanes, self._assembler.locate(group))
+
+    def _touched(self, found: Ahead) -> tuple[Ints, Ints]:
+        extents, rows = self._assembler.touched(found.located)
+        return extents, found.steps[rows]
+
+    def reached(self, step: int) -> None:
+        """Rows of `step` are about to be filled, and none of those before it is needed any more."""
+        self._assembler.reached(step, self._mixed)
+        if self._ahead is not None:
+            self._ahead.reached(step)
+
+    def close(self, wait: bool = False) -> None:
+        """Fetch nothing more."""
+        if self._ahead is not None:
+            self._ahead.close(wait)
 
     def picked(self, sources: Ints, ordinals: Ints) -> Picked:
         """Those rows of a group that are of stores, given what each is of and which of its source's rows it is."""
@@ -114,3 +166,11 @@ class StoreRows:
                 arrays[key][own] = made.arrays[key][:, 0]
             tallies += made.tallies
         return tallies
+
+
+def _doubling(step: int, most: int) -> Iterator[range]:
+    """Groups of steps without end: one step, then two, up to `most`, so that the first row waits for few others."""
+    size = 1
+    while True:
+        yield range(step, step + size)
+        step, size = step + size, min(2 * size, most)
