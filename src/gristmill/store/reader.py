@@ -149,8 +149,7 @@ class Store:
         """The fingerprint of the first `shards` shards."""
         if shards not in self._fingerprints:
             sums = [checksum.decode() for checksum in self.checksums[:shards].tolist()]
-            named = [self.dtype.itemsize, [self.files.tokens[:shards].tolist(), sums]]
-            self._fingerprints[shards] = fingerprint(named)
+            self._fingerprints[shards] = fingerprint([self.dtype.itemsize, [self.files.tokens[:shards].tolist(), sums]])
         return self._fingerprints[shards]
 
     @cached_property
@@ -268,8 +267,7 @@ class Store:
             if shard not in self._indices:
                 while len(self._indices) >= _OPEN_INDICES:
                     self._indices.pop(next(iter(self._indices)))
-                tokens = int(self.files.tokens[shard])
-                checksum = self.files.idx_checksum(shard)
+                tokens, checksum = int(self.files.tokens[shard]), self.files.idx_checksum(shard)
                 self._indices[shard] = Idx(self.idx_path(shard), tokens, self.dtype.itemsize, checksum)
             return self._indices[shard]
 
