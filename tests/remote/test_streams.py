@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import os
 import random
@@ -18,8 +19,10 @@ from typing import Any
 import numpy as np
 import pytest
 import webdataset
+from torch.utils.data import DataLoader
 
 import gristmill as gm
+from gristmill.adapters.streams import StreamDataset
 from gristmill.places.door import place_at
 from gristmill.places.retrying import Patience
 from gristmill.places.storage import VARIABLE
@@ -186,6 +189,19 @@ def test_a_mix_with_a_store_of_the_bucket_gives_the_batches_of_one_with_a_store_
     again = there.loader(workers=1, threads=0)
     again.load_state_dict(gm.merge_states([each.state_dict() for each in loaders]))
     assert_equal(served(again, 40), expected[20:])
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+def test_worker_processes_fetch_what_a_mix_reads_for_themselves(
+    raw: Path, kept: tuple[Path, str], proxy: Any, workers: int
+) -> None:
+    here, there = (mixed(raw, store, {"block": 32, "window": 4}) for store in kept)
+    expected = served(here.loader(), 30)
+    assert_equal(served(there.loader(threads=1), 3), expected[:3])  # with threads, which a fork does not take along
+    loader = DataLoader(StreamDataset(there, threads=1), batch_size=None, num_workers=workers)
+    found = [{key: np.asarray(array) for key, array in batch.items()} for batch in itertools.islice(loader, 30)]
+    assert_equal(found, expected)
 
 
 def test_what_a_mix_reads_of_a_store_in_the_bucket_comes_ahead_and_once(
