@@ -23,7 +23,7 @@ from bucket.report import markdown
 from bucket.rounds import Case, Contest, as_data, measure, prepare, probe
 from bucket.server import Bucket, bucket, on_cores, reach
 from bucket.stores import PEER_FORMATS, WIDE, add_stores, small_corpus
-from bucket.targets import judge
+from bucket.targets import EPOCHS, judge
 from contenders.registry import Entry, Setting
 from harness.client import BENCHMARKS, end_with_workers
 from harness.corpus import Corpus
@@ -194,18 +194,19 @@ def _shaped(made: Bucket, timing: Timing, progress: Progress) -> dict[str, list[
             return probe("load", paths=[at("large/train")], block=BLOCK, window=WINDOW, steps=timing.steps,
                          step_seconds=STEP_SECONDS)  # fmt: skip
 
-        def fetched() -> dict[str, Any]:
+        def fetched(epochs: int) -> dict[str, Any]:
             proxy.begin(Shape())
             with tempfile.TemporaryDirectory(prefix="benchmark-cache-") as cache:
                 figures = probe("load", paths=[at("large/train")], block=BLOCK, window=TENTH_WINDOW, cache=cache,
-                                cache_bytes=TENTH)  # fmt: skip
+                                cache_bytes=TENTH, epochs=epochs)  # fmt: skip
             return figures | asdict(proxy.counts())
 
+        cached = [Case("a cache of a tenth", lambda: fetched(1)), Case("five epochs", lambda: fetched(EPOCHS))]
         try:
             return {
                 "first_batch": measure([Case("10,000 shards", first)], timing.first_batches, progress.say),
                 "stalls": measure([Case("steps of 50 ms", stalls)], 1, progress.say),
-                "fetched": measure([Case("a cache of a tenth", fetched)], 1, progress.say),
+                "fetched": measure(cached, 1, progress.say),
             }
         finally:
             reach(made.address)

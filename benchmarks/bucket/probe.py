@@ -39,10 +39,11 @@ def load(
     window: int,
     step_seconds: float = 0.0,
     steps: int | None = None,
+    epochs: int = 1,
     ready: bool = False,
     **storage: Any,
 ) -> Figures:
-    """An epoch, or so many steps of it, each of which trains for `step_seconds`; `storage` says how it is reached.
+    """Some epochs, or so many steps, each of which trains for `step_seconds`; `storage` says how they are reached.
 
     `ready`: what a first batch imports and loads of compiled code is there already, so that reading alone is timed.
     A folder is a store; several paths are bare token files, which have no sums and are not checked.
@@ -53,8 +54,9 @@ def load(
         gm.storage("s3://", **storage)
     began = time.perf_counter()
     store = gm.open(paths[0]) if len(paths) == 1 else gm.open(paths, dtype="uint16", eos=EOS)
-    plan = gm.Plan(store, seq_len=SEQ_LEN, batch_size=BATCH_SIZE, seed=SEED, steps=steps,
-                   options={"locality": {"block": block, "window": window}})  # fmt: skip
+    plan = _plan(store, block, window, steps)
+    if epochs > 1:
+        plan = _plan(store, block, window, epochs * len(plan))
     opened, cpu = time.perf_counter(), cpu_seconds(os.getpid())
     with _memory() as memory, gm.Loader(plan) as loader:
         waits = list(_trained(iter(loader), step_seconds))
@@ -67,9 +69,15 @@ def load(
         "waited_seconds": sum(waits[1:]),
         "bytes": len(waits) * BATCH_SIZE * SEQ_LEN * store.dtype.itemsize,
         "cpu_seconds": cpu_seconds(os.getpid()) - cpu,
-        "memory": memory,
+        **memory,
         "stats": stats,
     }
+
+
+def _plan(store: gm.Store, block: int, window: int, steps: int | None = None) -> gm.Plan:
+    """So many steps, or an epoch, of a store in windows of blocks."""
+    options = {"locality": {"block": block, "window": window}}
+    return gm.Plan(store, seq_len=SEQ_LEN, batch_size=BATCH_SIZE, seed=SEED, steps=steps, options=options)
 
 
 def _warm_up() -> None:
@@ -120,8 +128,7 @@ def _blocks(store: S3Store, prefix: str, block: int) -> list[tuple[str, int, int
 def _planned(prefix: str, block: int, window: int) -> list[tuple[str, int, int]]:
     """The same of what the loader fetches in an epoch: its blocks run through all shards and begin anywhere in them."""
     store = gm.open(at(prefix))
-    plan = gm.Plan(store, seq_len=SEQ_LEN, batch_size=BATCH_SIZE, seed=SEED,
-                   options={"locality": {"block": block, "window": window}})  # fmt: skip
+    plan = _plan(store, block, window)
     shards, starts, ends = Demand(plan, labels=False).of(plan.segments[0], plan.samples_of_steps(0, len(plan)))
     keys = [store.files.path(shard).removeprefix(at("")) for shard in range(len(store.files))]
     return [
@@ -131,14 +138,20 @@ def _planned(prefix: str, block: int, window: int) -> list[tuple[str, int, int]]
 
 
 @contextmanager
-def _memory() -> Iterator[list[int]]:
-    """Resident bytes of this process, sampled while the block runs."""
-    samples: list[int] = []
+def _memory() -> Iterator[dict[str, list[int]]]:
+    """Bytes of this process while the block runs: `memory` that is resident, and `anonymous`, without pages of files.
+
+    The kernel takes pages of files back when it likes: those of libraries, and those of a cache's files that are read.
+    """
+    samples: dict[str, list[int]] = {"memory": [], "anonymous": []}
     ended = threading.Event()
 
     def sample() -> None:
         while not ended.wait(_SAMPLE_SECONDS):
-            samples.append(int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE"))
+            lines = (line.split() for line in Path("/proc/self/status").read_text().splitlines())
+            sizes = {line[0]: int(line[1]) << 10 for line in lines if line[0] in ("VmRSS:", "RssAnon:")}
+            samples["memory"].append(sizes["VmRSS:"])
+            samples["anonymous"].append(sizes["RssAnon:"])
 
     thread = threading.Thread(target=sample, daemon=True)
     thread.start()

@@ -3,7 +3,7 @@
 from typing import Any
 
 from bucket.rounds import Case, cpu, fastest, rate, ratio, split
-from bucket.targets import fetched_share, growth, stalled
+from bucket.targets import EPOCHS, fetched_share, growth, growth_later, stalled
 from harness.render import table
 
 Measured = dict[str, list[Case]]
@@ -125,6 +125,12 @@ def _peers(cases: list[Case]) -> list[str]:
 
 def _shaped(measured: Measured) -> list[str]:
     first, stall, fetched = (measured[name][0] for name in ("first_batch", "stalls", "fetched"))
+    later = [
+        f"- {EPOCHS} epochs of the same: {_number(case.median(lambda each: each['anonymous'][-1] / 1e6), '.0f')} MB "
+        f"without pages of files at the end, {_number(case.median(growth_later), '+.1%')} from the second to the last. "
+        "Files of the cache that are being read count as resident, whose pages the kernel may take back."
+        for case in measured["fetched"][1:]
+    ]
     opened = _number(first.median(lambda each: each["open_seconds"]), ".2f")
     begun = _number(first.median(lambda each: each["first_seconds"]), ".2f")
     before = _number(stall.median(lambda each: each["first_seconds"]), ".2f")
@@ -137,6 +143,7 @@ def _shaped(measured: Measured) -> list[str]:
         f"- An epoch with a cache on disk of a tenth of it: {_number(fetched.median(fetched_share), '.3f')} bytes "
         f"fetched for each byte served, {_number(fetched.median(lambda each: each['requests']), ',.0f')} requests; "
         f"{last} MB resident at its end, {_number(fetched.median(growth), '+.1%')} since its middle.",
+        *later,
     ]
 
 

@@ -48,6 +48,12 @@ def test_parts_are_read_from_any_byte_on() -> None:
     assert read_at(io.BytesIO(b"xyz"), 1, 1) == b"y"
 
 
+def test_memory_is_filled_with_what_there_is() -> None:
+    place, memory = Scratch("a"), bytearray(b"......")
+    assert place.read_into(2, memoryview(memory)[:3]) == (3, 0) and memory == b"234..."
+    assert place.read_into(8, memoryview(memory)) == (2, 0) and memory == b"894..."
+
+
 def test_ranges_of_many_files_come_in_their_order() -> None:
     wanted = [Range("a", 2, 3), Range("a", 0, 1), Range("b", 4, 9), Range("a", 9, 1)]
     assert list(Scratch.fetch(wanted)) == [b"234", b"0", b"ef", b"9"]

@@ -124,6 +124,19 @@ def test_an_answer_of_other_bytes_than_were_asked_for_is_asked_for_again(
         assert place_at(there).read(start, size) == shard.read_bytes()[start : start + size]
 
 
+@pytest.mark.parametrize("fault", ["shorter", "longer", "elsewhere", "half", "later", "cut"])
+def test_memory_holds_all_that_was_asked_for_whatever_came_before(
+    stored: tuple[Path, str], proxy: Any, fault: str
+) -> None:
+    data, there = shard_of(stored[0]).read_bytes(), f"{stored[1]}/train/{shard_of(stored[0]).name}"
+    for start, size in ((0, 350_000), (1234, 100), (len(data) - 50, 80)):
+        proxy.begin(lambda number, method: fault if number < 2 else None)
+        memory = bytearray(size)
+        came, version = place_at(there).read_into(start, memoryview(memory))
+        assert memory[:came] == data[start : start + size] and came == min(size, len(data) - start)
+        assert version == place_at(there).stamp()[1]
+
+
 def test_trouble_with_looking_for_an_object_is_one_sentence(
     stored: tuple[Path, str], proxy: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -180,6 +180,9 @@ def test_a_forked_process_has_another_that_asks_for_it(stored: tuple[Path, str],
         try:
             whole = gm.open(stored[1]).tokens(100, 900).tolist() == there.tokens(100, 900).tolist() == expected
             names = "shard-00000.idx" in door.place_at(f"{stored[1]}/train").names()
+            memory = bytearray(9)
+            names = names and door.place_at(f"{stored[1]}/manifest.json").read_into(1, memoryview(memory))[0] == 9
+            names = names and memory == (stored[0] / "manifest.json").read_bytes()[1:10]
             told = [str(whole and names), str(errands.errands()._process.pid)]
             gm.open(f"{stored[1]}/nothing")
         except gm.GristmillError as error:

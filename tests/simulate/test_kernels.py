@@ -91,6 +91,17 @@ def test_neighbours_that_wait_go_out_together_once_some_have_come_from_a_fast_ne
     assert passed([[1, 1]], starts=[0, 1], bandwidth=1e12, **one)[0] == [2.0]  # type: ignore[arg-type]
 
 
+def test_only_two_requests_bring_neighbours_at_a_time() -> None:
+    apart, pairs = [100 * KB * i for i in range(18)], [10**8 * (i // 2 + 1) + i % 2 for i in range(16)]
+
+    def took(count: int) -> float:
+        sizes, starts = [[KB] * 18, [1] * count], [*apart, *pairs[:count]]
+        begins = passed(sizes, starts=starts, bandwidth=1e12, latency=1.0, connections=3, step=0)[0]
+        return round(begins[1] - begins[0], 2)
+
+    assert took(12) == 3.0 and took(16) == 4.0, "five a second by three connections, not six"
+
+
 def test_the_sums_of_a_shard_come_once_behind_its_first_bytes_and_all_others_wait_for_them() -> None:
     assert passed([[KB]], sums=500)[0] == [1.5]
     assert passed([[KB], [KB]], sums=500, connections=1, step=0)[0] == [1.5, 2.5]

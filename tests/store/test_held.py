@@ -32,6 +32,14 @@ def test_what_is_small_or_too_large_for_a_slot_has_memory_of_its_own() -> None:
         assert not spare._slots
 
 
+def test_what_is_smaller_has_a_slot_where_that_is_said() -> None:
+    spare = SpareMemory(SIZE, 10)
+    few, more = spare.taken(10), spare.taken(11)
+    address = more.address
+    del few, more
+    assert len(spare._slots) == 1 and spare.taken(SIZE).address == address
+
+
 def test_memory_that_came_from_elsewhere_is_never_given_to_others() -> None:
     spare = SpareMemory(4)
     memory = np.arange(4, dtype=np.uint8)

@@ -18,6 +18,7 @@ from gristmill.places.traffic import traffic
 from gristmill.store import keeping
 from gristmill.store import supply as module
 from gristmill.store.grid import Extent
+from gristmill.store.held import SpareMemory
 from gristmill.store.supply import Supply
 from gristmill.store.table import ShardTable
 
@@ -149,6 +150,32 @@ def test_no_request_brings_more_than_its_bound(table: ShardTable, monkeypatch: p
     assert all(future.result(60) for future in asked_together(supply, monkeypatch)) and len(Far.parts) == 4
 
 
+@pytest.mark.parametrize("cached", [False, True])
+def test_what_neighbours_bring_together_comes_into_memory_that_is_used_again(
+    table: ShardTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cached: bool
+) -> None:
+    supply, _ = supply_of(table)
+    cache = Cache(tmp_path / "cache", 1 << 30)
+    monkeypatch.setattr(keeping, "cache_of", lambda path: cache if cached else None)
+    monkeypatch.setattr(cache, "keeps", lambda part: part.start > 0)
+    monkeypatch.setattr(supply, "_usual", 50_000)  # an extent has 41 KB
+    monkeypatch.setattr(supply, "_bodies", SpareMemory(200_000, 50_000))
+    found = [future.result(60) for future in asked_together(supply, monkeypatch)]
+    supply._workers.join()
+    assert len(supply._bodies._slots) == 1 and not supply._together
+    supply._bodies._slots[0][:] = 0xFF  # by which nothing that is held may change
+    for held, (shard, place) in zip(found, ((1, 0), (0, 2), (0, 0), (0, 1), (0, 4)), strict=True):
+        data = Path(table.bins.path(shard).removeprefix("far:/")).read_bytes()
+        start, end = (int(at[0]) for at in table.grid.byte_ranges(np.array([shard]), np.array([place])))
+        assert held.memory.tobytes() == data[start:end]
+
+
+def test_only_some_requests_bring_neighbours_at_a_time(table: ShardTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    supply, _ = supply_of(table)
+    monkeypatch.setattr(supply, "_together", module.TOGETHER_REQUESTS)
+    assert all(future.result(60) for future in asked_together(supply, monkeypatch)) and len(Far.parts) == 5
+
+
 def test_a_damaged_extent_is_no_error_of_those_that_were_brought_with_it(
     table: ShardTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,6 +191,8 @@ def test_a_damaged_extent_is_no_error_of_those_that_were_brought_with_it(
     assert all(future.result(60) for future in (other, *good, apart))
     with pytest.raises(gm.StoreError, match=r"shard-00000\.bin is damaged"):
         damaged.result(60)
+    supply._workers.join()
+    assert not supply._together
 
 
 def test_answers_are_fast_once_there_were_some_and_they_came_soon_after_each_other(

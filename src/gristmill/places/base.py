@@ -120,6 +120,12 @@ class Place(Protocol):
         """`size` bytes from `start` on, or what there is of them, of any version: for who knows their sums."""
         return self.read_version(start, size)[0]
 
+    def read_into(self, start: int, to: memoryview) -> tuple[int, int]:
+        """Fill memory with the bytes from `start` on: how many there were, and the number of their version."""
+        data, version = self.read_version(start, len(to))
+        to[: len(data)] = data
+        return len(data), version
+
     @classmethod
     def fetch(cls, ranges: Iterable[Range]) -> Iterator[bytes]:
         """Bytes of many files, in order, or what there is of them; where asking costs a request, many at a time."""

@@ -24,6 +24,7 @@ from gristmill.core.extras import extra
 from gristmill.core.hashing import hash64
 from gristmill.places import multipart
 from gristmill.places.base import Place, Range, Unfinished, read_at
+from gristmill.places.bodies import bytes_of, part_read, read_to, version_of, version_read, whole
 from gristmill.places.clients import asked, was_forked
 from gristmill.places.errands import errands
 from gristmill.places.lease import Holder, held
@@ -39,7 +40,7 @@ with extra("remote", "An address in object storage"):
     from obstore import exceptions
 
 if TYPE_CHECKING:
-    from obstore import GetOptions, GetResult, ObjectMeta, PutMode
+    from obstore import GetOptions, ObjectMeta, PutMode
     from obstore.store import ObjectStore
 
     from gristmill.core.arrays import Bytes
@@ -111,7 +112,7 @@ class Remote(Place):
 
     def stamp(self) -> tuple[int, int]:
         found = self.head()
-        return int(found["size"]), _version(found["e_tag"])
+        return int(found["size"]), version_of(found["e_tag"])
 
     def entries(self) -> list[tuple[str, bool]]:
         if not self._lists:
@@ -178,17 +179,24 @@ class Remote(Place):
             data = memoryview(came)
             traffic.add(requests=1)
         else:
-            data, tag = self._asked(partial(_read, self._key, start, size))
-            version = _version(tag)
+            data, tag = self._asked(partial(version_read, self._key, start, size))
+            version = version_of(tag)
         traffic.add(fetched_bytes=len(data))
         return data, int(version)
 
     def read_part(self, start: int, size: int) -> memoryview:
         if was_forked():
             return self.read_version(start, size)[0]
-        data = self._asked(partial(_part, self._key, start, size))
+        data = self._asked(partial(part_read, self._key, start, size))
         traffic.add(fetched_bytes=len(data))
         return data
+
+    def read_into(self, start: int, to: memoryview) -> tuple[int, int]:
+        if was_forked():
+            return super().read_into(start, to)
+        size, tag = self._asked(partial(read_to, self._key, start, to))
+        traffic.add(fetched_bytes=size)
+        return size, version_of(tag)
 
     def read_tagged(self, start: int, size: int, tag: str | None) -> bytes:
         """A range of the object that has this tag: FileExistsError where another lies there by now."""
@@ -197,7 +205,7 @@ class Remote(Place):
         options: GetOptions = {"range": (start, start + size)}
         if tag is not None:
             options["if_match"] = tag
-        data = self._asked(lambda store: _bytes_of(obstore.get(store, self._key, options=options)))
+        data = self._asked(lambda store: bytes_of(obstore.get(store, self._key, options=options)))
         traffic.add(fetched_bytes=len(data))
         return data.tobytes()
 
@@ -333,7 +341,7 @@ class Remote(Place):
     def current(self) -> tuple[bytes, str] | None:
         """What the object holds and its version, if it is there."""
         try:
-            return self._asked(lambda store: _whole(obstore.get(store, self._key)))
+            return self._asked(lambda store: whole(obstore.get(store, self._key)))
         except FileNotFoundError:
             return None
 
@@ -352,18 +360,6 @@ def _head(key: str, store: ObjectStore) -> ObjectMeta:
         return obstore.get(store, key, options={"range": (0, 1)}).meta
 
 
-def _whole(found: GetResult) -> tuple[bytes, str]:
-    return _bytes_of(found).tobytes(), str(found.meta["e_tag"])
-
-
-def _bytes_of(found: GetResult) -> memoryview:
-    """The bytes of an answer, if they are as many as it said; obstore gives what came, and another try may give all."""
-    data, (start, end) = memoryview(found.bytes()), found.range
-    if len(data) != end - start:
-        raise OSError(errno.EIO, f"the server sent {len(data):,} bytes for {end - start:,}")
-    return data
-
-
 @contextlib.contextmanager
 def _looking(path: str) -> Iterator[None]:
     """Whether something is there is asked everywhere, by callers that expect yes or no: trouble is told to the user."""
@@ -375,24 +371,6 @@ def _looking(path: str) -> Iterator[None]:
         raise ConfigError(f"{path} cannot be looked for ({error.strerror}): give the right ones.") from error
     except OSError as error:
         raise EngineError(f"{path} cannot be looked for ({error.strerror}): try again.") from error
-
-
-def _version(tag: str | None) -> int:
-    """A number for what a server calls a version; 0 where it has no name for it."""
-    return hash64(tag) >> 1 if tag else 0
-
-
-def _read(key: str, start: int, size: int, store: ObjectStore) -> tuple[memoryview, str | None]:
-    """Bytes of an object (all from `start` on, if `size` is negative) and its version."""
-    found = obstore.get(store, key, options=None if size < 0 else {"range": (start, start + size)})
-    data = _bytes_of(found)
-    return data[start:] if size < 0 else data, found.meta["e_tag"]
-
-
-def _part(key: str, start: int, size: int, store: ObjectStore) -> memoryview:
-    """Bytes of an object, for less than `_read` costs, which is asked again where they are fewer: it says why."""
-    data = memoryview(obstore.get_range(store, key, start=start, length=size))
-    return data if len(data) == size else _read(key, start, size, store)[0]
 
 
 def _page(prefix: str | None, last: str | None, store: ObjectStore) -> Sequence[ObjectMeta]:

@@ -23,7 +23,7 @@ from numba import types
 from gristmill.core.arrays import Ints, Mask
 from gristmill.core.compiled import compiled, entry
 from gristmill.simulate.course import Figures
-from gristmill.store.supply import LAST_ANSWERS, TOGETHER_BYTES, TOGETHER_SPEED
+from gristmill.store.supply import LAST_ANSWERS, TOGETHER_BYTES, TOGETHER_REQUESTS, TOGETHER_SPEED
 
 _INTS, _FLOATS, _TABLE = types.int64[::1], types.float64[::1], types.int64[:, ::1]
 _NEVER = 1e300
@@ -125,6 +125,15 @@ def _take_along(state: Any, requests: Any, request: Any) -> Any:
 
 
 @compiled
+def _may_take_along(state: Any, links: Any, requests: Any, bandwidth: Any) -> Any:
+    """Whether neighbours come together: answers are fast, and not too many requests bring some already."""
+    taking = 0
+    for i in range(len(links)):
+        taking += links[i, _REQUEST] != _NONE and requests[_ALONG, links[i, _REQUEST]] != _NONE
+    return bandwidth >= TOGETHER_SPEED and state[_CAME] > LAST_ANSWERS and taking < TOGETHER_REQUESTS
+
+
+@compiled
 def _send(state: Any, links: Any, times: Any, left: Any, requests: Any, fewer: Any, network: Any, now: Any) -> None:
     """Let a rank's free connections take what waits: `fewer` of them, where no thread builds what it is for."""
     busy = 0
@@ -142,7 +151,7 @@ def _send(state: Any, links: Any, times: Any, left: Any, requests: Any, fewer: A
             busy += 1
             links[i, _REQUEST], links[i, _FOR_SUMS], requests[_SENT, request] = request, 0, _ALONE
             state[_NEXT] += 1
-            together = network[_BANDWIDTH] >= TOGETHER_SPEED and state[_CAME] > LAST_ANSWERS
+            together = _may_take_along(state, links, requests, network[_BANDWIDTH])
             left[i] = _take_along(state, requests, request) if together else requests[_SIZES, request]
             times[i] = _request(links[i], network, now)
 

@@ -54,13 +54,14 @@ class Shelf(collections.OrderedDict[int, Held]):
 class SpareMemory:
     """Gives memory to extents, most of which have nearly `size` bytes. Safe to call from many threads."""
 
-    def __init__(self, size: int) -> None:
-        self._size, self._lock = size, Lock()
+    def __init__(self, size: int, least: int | None = None) -> None:
+        """`least`: what has no more than that gets memory of its own, half of `size` if nothing else is said."""
+        self._size, self._least, self._lock = size, size // 2 if least is None else least, Lock()
         self._slots: list[Bytes] = []
 
     def taken(self, size: int) -> Held:
-        """Memory for `size` bytes: a slot, or memory of its own for what would leave half of one empty."""
-        if not self._size // 2 < size <= self._size:
+        """Memory for `size` bytes: a slot, or memory of its own for what would leave most of one empty."""
+        if not self._least < size <= self._size:
             return Held(_aligned(size))
         with self._lock:
             slot = self._slots.pop() if self._slots else _aligned(self._size)

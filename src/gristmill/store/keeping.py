@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
 Range = tuple[int, int]
 # What came of an extent, from which byte of its file on, and whether nobody else keeps it, to what is held of it.
 Unpack = Callable[[Extent, int, Bytes, bool], Held]
-# Extents that follow each other and their ranges, and whether nobody else keeps them, to what came and what is held.
-Fetch = Callable[[list[Extent], list[Range], bool], list[tuple[Bytes, Held]]]
+# Extents that follow each other and their ranges, and whether nobody else keeps them, to what came and what is held:
+# what came may be memory of others once the block is left.
+Fetch = Callable[[list[Extent], list[Range], bool], AbstractContextManager[list[tuple[Bytes, Held]]]]
 # For positions of the row of shards, how many steps they are not needed; not a number where that is not known.
 NextUse = Callable[[Ints], npt.NDArray[np.float64]]
 
@@ -69,15 +71,17 @@ class Keeping:
         cache = cache_of(self._table.bins.path(shard))
         parts = [Part(self._known()[shard].decode(), *where) for where in ranges] if cache else []
         if cache is None or not any(map(cache.keeps, parts)):
-            return [held for _, held in fetch(keys, ranges, True)]
+            with fetch(keys, ranges, True) as brought:
+                return [held for _, held in brought]
         found = self._held(cache, dict(zip(parts, keys, strict=True)), unpack)
         missing = [part for part in parts if part not in found]
         if missing:
             with cache.fetching(*missing):
                 found |= self._held(cache, {part: keys[parts.index(part)] for part in missing}, unpack)
                 for run in _stretches([part not in found for part in parts]):
-                    for part, (came, held) in zip(parts[run], fetch(keys[run], ranges[run], False), strict=True):
-                        found[part] = self._kept(cache, part, came, held)
+                    with fetch(keys[run], ranges[run], False) as brought:
+                        for part, (came, held) in zip(parts[run], brought, strict=True):
+                            found[part] = self._kept(cache, part, came, held)
         return [found[part] for part in parts]
 
     def _kept(self, cache: Cache, part: Part, came: Bytes, held: Held) -> Held:

@@ -11,8 +11,9 @@ import functools
 import os
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -25,8 +26,8 @@ from gristmill.places.door import place_at
 from gristmill.places.traffic import traffic
 from gristmill.places.workers import Task, Workers
 from gristmill.store.files import readable
-from gristmill.store.grid import Extent, runs
-from gristmill.store.held import Held
+from gristmill.store.grid import MOST_BYTES, Extent, runs
+from gristmill.store.held import Held, SpareMemory
 from gristmill.store.keeping import Keeping, Range, Unpack
 from gristmill.store.seekable import frame_offsets, seek_table_size
 
@@ -39,6 +40,8 @@ REQUESTS = 32
 # together where the last answers came at so many bytes a second: what waits is there soon, in whatever order. On a
 # line that is slower, what is needed first would wait for what is not.
 TOGETHER_BYTES, TOGETHER_SPEED = 5 << 20, 100e6
+# Such requests at a time: each has memory for its answer, which is kept for the next one.
+TOGETHER_REQUESTS = 2
 LAST_ANSWERS = 16
 
 
@@ -99,10 +102,14 @@ class Supply:
         # One file is asked for its seek table by one thread at a time.
         self._tables = [Lock() for _ in range(REQUESTS)]
         self._pace = Pace()
+        # What neighbours bring together. Once obstore gave memory for so much back, glibc would keep twice as much in
+        # each of its arenas, and the process grow by 80 MB over some epochs; what is kept here is never given back.
+        self._usual = max(MOST_BYTES, table.grid.most_bytes(table.framed))
+        self._bodies = SpareMemory(TOGETHER_BYTES, self._usual)
         self._begin()
 
     def _begin(self) -> None:
-        self._owner, self._readers = os.getpid(), 0
+        self._owner, self._readers, self._together = os.getpid(), 0, 0
         self._flights: dict[Extent, _Flight] = {}
         # 8 bytes a frame of the compressed shards read so far: 12 KB a shard of 100 million tokens.
         self._offsets: dict[int, Ints] = {}
@@ -174,10 +181,13 @@ class Supply:
         if not self._pace.is_fast():
             return together
         with self._lock:
+            if self._together == TOGETHER_REQUESTS:
+                return together
             while other := self._waiting(together[-1].keys[-1], 1, together):
                 together.append(other)
             while other := self._waiting(together[0].keys[0], -1, together):
                 together.insert(0, other)
+            self._together += len(together) > 1
         return together
 
     def _waiting(self, key: Extent, side: int, together: list[_Run]) -> _Run | None:
@@ -199,6 +209,9 @@ class Supply:
             found = error
         except BaseException as error:  # whoever waits is told, and whoever asks next asks anew
             found = error
+        finally:
+            with self._lock:
+                self._together -= len(together) > 1
         self._hand_over(_joined(together)[0], found)
 
     def _hand_over(self, keys: list[Extent], found: list[Held] | BaseException) -> None:
@@ -229,14 +242,16 @@ class Supply:
             ranges = [(int(ends[key.place]), int(ends[key.place + 1])) for key in keys]
         return self.keeping.through(keys, ranges, self._fetched, self._unpack)
 
-    def _fetched(self, keys: list[Extent], ranges: list[Range], own: bool) -> list[tuple[Bytes, Held]]:
-        """Extents that follow each other, by one request: as they came, and unpacked."""
-        at, data = ranges[0][0], self._read(keys[0].shard, ranges[0][0], ranges[-1][1])
-        found = []
+    @contextmanager
+    def _fetched(self, keys: list[Extent], ranges: list[Range], own: bool) -> Iterator[list[tuple[Bytes, Held]]]:
+        """Extents that follow each other, by one request: as they came, for the length of the block, and unpacked."""
+        at, size, found = ranges[0][0], ranges[-1][1] - ranges[0][0], []
+        body = self._bodies.taken(size) if size > self._usual else None
+        data = self._read(keys[0].shard, at, at + size, body)
         for key, (start, end) in zip(keys, ranges, strict=True):
             part = data[start - at : end - at]
             found.append((part, self._unpack(key, start, part, own)))
-        return found
+        yield found
 
     def _frames_of(self, shard: int) -> Ints:
         """Where the frames of a compressed shard begin; its seek table is one request."""
@@ -251,23 +266,31 @@ class Supply:
                 )
             return self._offsets[shard]
 
-    def _read(self, shard: int, start: int, end: int) -> Bytes:
-        """Bytes [start, end) of a file, all of them; without sums, of the version that was read before."""
-        path, summed = self._table.bins.path(shard), self._table.is_summed(shard)
-        place, version = self._place_at(path), 0
+    def _read(self, shard: int, start: int, end: int, to: Held | None = None) -> Bytes:
+        """Bytes [start, end) of a file, all of them, in memory that is given or new; without sums, of one version."""
+        path = self._table.bins.path(shard)
         with readable(path):
-            if summed:
-                data = place.read_part(start, end - start)
-            else:
-                data, version = place.read_version(start, end - start)
+            data, version = self._answer(shard, path, start, end - start, to)
         if len(data) != end - start:
             raise StoreError(f"{path} ends before byte {end:,}: it was cut off or replaced.")
         self._pace.came(end - start)
-        known = int(self._versions[shard]) or version
-        self._versions[shard] = known
-        if version != known:
-            raise StoreError(f"{path} was replaced while it was read: load the store anew, or restore the file.")
-        return np.frombuffer(data, np.uint8)
+        if not self._table.is_summed(shard):
+            known = self._versions[shard] = int(self._versions[shard]) or version
+            if version != known:
+                raise StoreError(f"{path} was replaced while it was read: load the store anew, or restore the file.")
+        return data
+
+    def _answer(self, shard: int, path: str, start: int, size: int, to: Held | None) -> tuple[Bytes, int]:
+        """What there is of `size` bytes of a file from `start` on, and its version, of which sums need not know."""
+        place, version = self._place_at(path), 0
+        if to is not None:
+            came, version = place.read_into(start, to.memory.data)
+            return to.memory[:came], version
+        if self._table.is_summed(shard):
+            data = place.read_part(start, size)
+        else:
+            data, version = place.read_version(start, size)
+        return np.frombuffer(data, np.uint8), version
 
 
 def _joined(together: list[_Run]) -> tuple[list[Extent], list[Range]]:
