@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,6 +20,7 @@ from gristmill.curate.documents import Documents
 from gristmill.curate.ledger import (
     READ,
     Ledger,
+    add_counts,
     content_hashes,
     dropped_schema,
     passed,
@@ -26,6 +28,15 @@ from gristmill.curate.ledger import (
     step_names,
     text_digests,
 )
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("abc"), st.integers(1, 9))))
+def test_counts_add_up_as_those_of_a_counter_do_in_its_order(counts: list[dict[str, int]]) -> None:
+    found, expected = dict[str, int](), Counter[str]()
+    for each in counts:
+        add_counts(found, each)
+        expected.update(each)
+    assert list(found.items()) == list(expected.items())
 
 
 def _documents(texts: Sequence[str]) -> Documents:

@@ -24,6 +24,12 @@ def names(*paths: Path | str) -> list[str]:
     return [file.name for file in expand("web", [str(path) for path in paths])]
 
 
+def test_a_file_spells_its_path_once_and_is_the_same_file_after_it() -> None:
+    file = InputFile("web", Path("a/b.jsonl"), "b.jsonl")
+    assert file.spelt == os.fspath(file.path) and file.spelt is file.spelt
+    assert file == InputFile("web", Path("a/b.jsonl"), "b.jsonl")
+
+
 def test_a_folder_gives_all_files_below_it_sorted_and_hidden_ones_left_out(tmp_path: Path) -> None:
     write(tmp_path, ["b.txt", "a/z.txt", "a/y.txt", ".hidden", ".git/config", "a/.x"])
     assert names(tmp_path) == ["a/y.txt", "a/z.txt", "b.txt"]

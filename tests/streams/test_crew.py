@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import signal
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import gristmill as gm
 from gristmill.engine.partner import PartnerEnded
-from gristmill.streams.crew import Crew
+from gristmill.streams.crew import Crew, mill_of
 
 pytestmark = pytest.mark.filterwarnings("error::ResourceWarning")
 
@@ -54,6 +56,26 @@ def test_processes_give_the_batches_of_threads(folder: Path, workers: int, threa
     ):
         assert ids(crewed) == ids(plain)
         assert crewed.stats()["dropped"] == plain.stats()["dropped"] and crewed.stats()["dropped"]
+
+
+@pytest.mark.parametrize("cut", ["chunk", "pack", "pad"])
+def test_a_block_travels_in_few_arrays_and_is_the_same(folder: Path, cut: str) -> None:
+    stream = gm.stream(f"{folder}/*.jsonl").filter("length", min_chars=30).tokenize("byte")
+    block = next(mill_of(getattr(stream, cut)(64).batch(6, seed=1), 0).blocks(0, noted=False))
+    buffers = list[pickle.PickleBuffer]()
+    handed = pickle.dumps(block, protocol=5, buffer_callback=buffers.append)
+    assert len(buffers) == (2 if cut == "chunk" else 3)
+    arrived = pickle.loads(handed, buffers=buffers)
+    assert (arrived.turn, arrived.number, arrived.epoch, arrived.unit) == (0, 0, 0, block.unit)
+    assert (arrived.ledger.facts, arrived.unread) == (block.ledger.facts, block.unread)
+    columns = zip(
+        (arrived.tokens, arrived.offsets, *(arrived.rows or ())),
+        (block.tokens, block.offsets, *(block.rows or ())),
+        strict=True,
+    )
+    for found, expected in columns:
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_a_state_goes_on_with_another_number_of_processes(folder: Path) -> None:

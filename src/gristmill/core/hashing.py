@@ -13,10 +13,9 @@ import numpy.typing as npt
 import xxhash
 
 _MASK = (1 << 64) - 1
-# SplitMix64's increment (2^64 over the golden ratio) and the factors of its finaliser.
-GOLDEN, MIX_FIRST, MIX_SECOND = (
-    np.uint64(number) for number in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-)
+# SplitMix64's increment (2^64 over the golden ratio) and the factors of its finaliser: Python's integers, and NumPy's.
+_GOLDEN, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+GOLDEN, MIX_FIRST, MIX_SECOND = np.uint64(_GOLDEN), np.uint64(_FIRST), np.uint64(_SECOND)
 
 
 def hash64(data: bytes | str) -> int:
@@ -31,9 +30,9 @@ def hash_ids(ids: list[str]) -> npt.NDArray[np.uint64]:
 
 def mix64(x: int) -> int:
     """SplitMix64's finaliser: one 64-bit integer to another, bijectively."""
-    x = (x + int(GOLDEN)) & _MASK
-    x = ((x ^ (x >> 30)) * int(MIX_FIRST)) & _MASK
-    x = ((x ^ (x >> 27)) * int(MIX_SECOND)) & _MASK
+    x = (x + _GOLDEN) & _MASK
+    x = ((x ^ (x >> 30)) * _FIRST) & _MASK
+    x = ((x ^ (x >> 27)) * _SECOND) & _MASK
     return x ^ (x >> 31)
 
 

@@ -16,7 +16,7 @@ from gristmill.core.options import content
 from gristmill.curate.base import KEEP, Rule, Verdict
 from gristmill.curate.clean import CleanOptions, clean
 from gristmill.curate.documents import Documents
-from gristmill.curate.ledger import READ, Ledger, Passed, mark_edits, passed, start_documents, step_names
+from gristmill.curate.ledger import READ, Ledger, Passed, add_counts, mark_edits, passed, start_documents, step_names
 from gristmill.curate.rules import content as rule_content
 
 CLEAN, EMPTY = "clean", "empty"
@@ -58,7 +58,7 @@ class Curation:
         ledger.count(READ, documents)
         if self.clean:
             cleaned = clean(documents, self.clean)
-            ledger.edits.update(cleaned.counts)
+            add_counts(ledger.edits, cleaned.counts)
             documents = mark_edits(documents, cleaned.documents, 0)
         ledger.count(CLEAN, documents)
         for bit, (name, rule) in enumerate(zip(self.names, self.rules, strict=True), 1):

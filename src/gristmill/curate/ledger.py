@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -43,8 +43,8 @@ class Ledger:
     """
 
     counts: dict[str, list[int]] = field(default_factory=dict)
-    reasons: dict[str, Counter[str]] = field(default_factory=dict)
-    edits: Counter[str] = field(default_factory=Counter)
+    reasons: dict[str, dict[str, int]] = field(default_factory=dict)
+    edits: dict[str, int] = field(default_factory=dict)
     noted: bool = True
     _dropped: list[pa.Table] = field(default_factory=list)
 
@@ -63,11 +63,11 @@ class Ledger:
     def settle(self, step: str, documents: Documents, judged: Verdict, bit: int = 0) -> Documents:
         """What a step leaves: edited documents are marked by its bit; those that go are noted as they were before."""
         left = documents if judged.documents is None else mark_edits(documents, judged.documents, bit)
-        found = self.reasons.setdefault(step, Counter())
+        found = self.reasons.setdefault(step, {})
         gone = np.flatnonzero(~judged.kept)
         if len(gone):
             reasons = [judged.reasons[code] for code in judged.codes[gone]]
-            found.update(reasons)
+            add_counts(found, Counter(reasons))
             if self.noted:
                 self._dropped.append(_dropped_rows(documents, gone, step, reasons, judged))
             left = left.take(np.flatnonzero(judged.kept))
@@ -76,7 +76,7 @@ class Ledger:
 
     def pass_all(self, step: str, documents: Documents) -> Documents:
         """What a step leaves that judged all and dropped none."""
-        self.reasons.setdefault(step, Counter())
+        self.reasons.setdefault(step, {})
         self.count(step, documents)
         return documents
 
@@ -84,6 +84,12 @@ class Ledger:
         """The rows noted since the last call."""
         taken, self._dropped = self._dropped, []
         return taken
+
+
+def add_counts(to: dict[str, int], counts: Mapping[str, int]) -> None:
+    """What a Counter's `update` does, without one: each block of a stream has a ledger, and mostly nothing to count."""
+    for name, count in counts.items():
+        to[name] = to.get(name, 0) + count
 
 
 def mark_edits(before: Documents, after: Documents, bit: int) -> Documents:

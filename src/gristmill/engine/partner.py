@@ -90,7 +90,7 @@ class Partner(Generic[T]):
 
     def ask(self, *question: object) -> Asked[T]:
         """The process will come to it, after all that was asked before."""
-        asked = Asked[T](self.receive)
+        asked: Asked[T] = Asked(self.receive)
         self._later.append((asked, question))
         self._send()
         return asked
@@ -146,19 +146,18 @@ class _Slots:
         os.ftruncate(self.file.descriptor, max(count * size, 1))
         self._memory = mmap.mmap(self.file.descriptor, 0)
         self._free = deque(range(count))
+        self._used: dict[int, weakref.ref[Bytes]] = {}  # which hear when the last array in a slot has gone
 
     def taken(self) -> int:
         """A free slot, if there is one: that which was used last, whose pages are there."""
-        with suppress(IndexError):
-            return self._free.pop()
-        return _NO_SLOT
+        return self._free.pop() if self._free else _NO_SLOT
 
     def places(self, slot: int, sizes: Sequence[int]) -> list[Bytes]:
         """Memory of these sizes in a slot that was taken; it is given back when they have gone."""
         if slot == _NO_SLOT:
             return []
-        whole = np.frombuffer(self._memory, np.uint8, self._size, slot * self._size)
-        weakref.finalize(whole, self._free.append, slot).atexit = False
+        whole, free = np.frombuffer(self._memory, np.uint8, self._size, slot * self._size), self._free
+        self._used[slot] = weakref.ref(whole, lambda _: free.append(slot))
         return [whole[end - size : end] for end, size in zip(_ends(sizes), sizes, strict=True)]
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 
+from gristmill.core.cached import cached_property
 from gristmill.core.errors import ConfigError, SourceError, did_you_mean
 from gristmill.places.address import Address
 from gristmill.places.base import Place
@@ -95,6 +96,11 @@ class InputFile:
     source: str
     path: Address
     name: str
+
+    @cached_property
+    def spelt(self) -> str:
+        """The path as text: Python's paths take four calls for it, each time."""
+        return os.fspath(self.path)
 
     def at(self, mark: str, place: object) -> str:
         """The id of a document by its place: `web/part.jsonl@1842`."""

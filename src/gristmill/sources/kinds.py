@@ -55,15 +55,15 @@ _SUFFIXES = {
 
 def kind_of(file: InputFile, format: Format) -> Kind:
     """The reader and cutter of a file."""
-    return _KINDS[format.format or _named(file.path)]
+    return _KINDS[format.format or _named(file.spelt)]
 
 
 @functools.lru_cache(maxsize=1024)
-def _named(path: os.PathLike[str]) -> str:
+def _named(path: str) -> str:
     """The format that a file's name tells."""
     return _SUFFIXES.get(os.path.splitext(unpacked_name(path))[1].lower(), "text")
 
 
 def resumes_anywhere(file: InputFile, format: Format) -> bool:
     """Whether a file can be read from any of its documents on, and be cut at any byte."""
-    return packing_of(file.path) is None and kind_of(file, format).resume is not None
+    return packing_of(file.spelt) is None and kind_of(file, format).resume is not None

@@ -19,6 +19,7 @@ from typing import IO, Protocol, Self
 
 import pyarrow as pa
 
+from gristmill.core.arguments import PathLike
 from gristmill.core.errors import SourceError
 from gristmill.places.door import place_at
 from gristmill.sources.base import InputFile, skippable
@@ -42,7 +43,7 @@ _SKIPPABLE = tuple(bytes([low, 0x2A, 0x4D, 0x18]) for low in range(0x50, 0x60))
 _ANY_MAGIC = (*_MAGIC.values(), *_SKIPPABLE)
 
 
-def packing_of(path: os.PathLike[str]) -> str | None:
+def packing_of(path: PathLike) -> str | None:
     """gzip, zstd, bz2 or xz, by the suffix; None is a file as it stands."""
     return _packing(os.fspath(path))
 
@@ -52,7 +53,7 @@ def _packing(path: str) -> str | None:
     return _PACKINGS.get(os.path.splitext(path)[1].lower())
 
 
-def unpacked_name(path: os.PathLike[str]) -> str:
+def unpacked_name(path: PathLike) -> str:
     """The file's name without the suffix of its compression: `a.jsonl.gz` is `a.jsonl`, `a.tgz` is `a.tar`."""
     stem, suffix = os.path.splitext(path)
     return stem + ".tar" * (suffix.lower() == ".tgz") if packing_of(path) else os.fspath(path)
@@ -88,16 +89,16 @@ class Stream:
 
     def __init__(self, file: InputFile, start: int = 0, stop: int | None = None) -> None:
         self._path = file.path
-        self._packing = packing_of(file.path)
+        self._packing = packing_of(file.spelt)
         little = self._packing is None and stop is not None and stop - start <= CHUNK_BYTES
-        place = place_at(file.path)
+        place = place_at(file.spelt)
         self._file: IO[bytes] = place.open(buffered=not little)  # closed by __exit__
         self.position = start
         try:
             self.size = self._file.seek(0, os.SEEK_END)
             self._check_magic(place.read(0, _MAGIC_BYTES) if (start or little) and not place.maps else None)
             self._source = self._unpacked(start)
-            self._begin = self._file.tell()
+            self._begin = start if self._packing is None else self._file.tell()
         except BaseException:
             self._file.close()
             raise
@@ -147,6 +148,7 @@ class Stream:
             self._file.seek(start)
             return self._file
         if self._packing in _DECOMPRESSORS:
+            self._file.seek(0)
             return _Members(self._file, _DECOMPRESSORS[self._packing])
         starts = frame_starts(self._file) if self._packing == "zstd" else None
         if starts is not None:
@@ -160,7 +162,6 @@ class Stream:
         """Refuse another content than the name tells, by its first bytes; None reads them from the file."""
         self._file.seek(0)
         head = self._file.read(_MAGIC_BYTES) if head is None else head
-        self._file.seek(0)
         found = None
         if head.startswith(_ANY_MAGIC):
             found = next((name for name, magic in _MAGIC.items() if head.startswith(magic)), "zstd")

@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 import xxhash
 
+from gristmill.core.arguments import PathLike
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import GristmillError
 from gristmill.core.hashing import fingerprint
 from gristmill.core.kept import home_folder
 from gristmill.core.locks import Lock
-from gristmill.places.address import Address
 from gristmill.places.door import place_at
 
 # A tar that is smaller is walked anew in each process, in less than a tenth of a second.
@@ -35,7 +35,7 @@ _memory = Lock()
 _lock_of = functools.lru_cache(maxsize=1024)(lambda key: Lock())
 
 
-def kept_index(path: Address, walk: Callable[[], Iterable[int]]) -> Ints:
+def kept_index(path: PathLike, walk: Callable[[], Iterable[int]]) -> Ints:
     """What `walk` gives for a file, in order: from memory, from the user's cache folder, or made now and kept."""
     place = place_at(path)
     key = os.fspath(path), place.stamp()

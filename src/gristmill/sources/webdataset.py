@@ -61,7 +61,7 @@ def _first(part: Part) -> int | None:
     """Where the first sample of a part begins; none may. The headers before it tell."""
     if part.start == 0:
         return 0
-    starts = kept_index(part.file.path, lambda: _starts(part.file))
+    starts = kept_index(part.file.spelt, lambda: _starts(part.file))
     found = starts[starts.searchsorted(part.start) :][:1].tolist()
     return found[0] if found and (part.stop is None or found[0] < part.stop) else None
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import operator
-from collections import Counter
 from collections.abc import Mapping
 
+from gristmill.curate.ledger import add_counts
 from gristmill.streams.blocks import ALL_READ, Block, Unread
 
 # Unreadable documents that are named; all are counted.
@@ -19,8 +19,8 @@ class Account:
     def __init__(self, most: int) -> None:
         self._most = most
         self._after: dict[str, list[int]] = {}
-        self._reasons: dict[str, Counter[str]] = {}
-        self._edits: Counter[str] = Counter()
+        self._reasons: dict[str, dict[str, int]] = {}
+        self._edits: dict[str, int] = {}
         self._unread = ALL_READ
         self._examples: dict[tuple[str, str], list[dict[str, object]]] = {}
 
@@ -30,8 +30,8 @@ class Account:
             row = self._after.setdefault(step, [0, 0])
             row[0], row[1] = row[0] + counts[0], row[1] + counts[1]
         for step, reasons in block.ledger.reasons.items():
-            self._reasons.setdefault(step, Counter()).update(reasons)
-        self._edits.update(block.ledger.edits)
+            add_counts(self._reasons.setdefault(step, {}), reasons)
+        add_counts(self._edits, block.ledger.edits)
         if block.unread != ALL_READ:
             skipped, named, *rest = map(operator.add, self._unread, block.unread)
             self._unread = Unread(skipped, named[:_NAMED], *rest)

@@ -35,15 +35,11 @@ class Stretch(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """Rows of a lane, and the blocks that have come for them, those without tokens too."""
+    """Rows of a lane, the blocks that have come for them, those without tokens too, and how many rows there are."""
 
     stretches: list[Stretch]
     arrived: list[Block]
-
-    @property
-    def given(self) -> int:
-        """How many rows there are."""
-        return sum(each.stop - each.first for each in self.stretches)
+    given: int
 
 
 class Lane(ABC):
@@ -67,9 +63,9 @@ class Lane(ABC):
                 return True
         return False
 
-    def _taken(self, stretches: list[Stretch]) -> Taken:
+    def _taken(self, stretches: list[Stretch], given: int) -> Taken:
         arrived, self._arrived = self._arrived, []
-        return Taken(stretches, arrived)
+        return Taken(stretches, arrived, given)
 
     @abstractmethod
     def take(self, count: int) -> Taken:
@@ -83,7 +79,7 @@ class Chunk(Lane):
 
     def take(self, count: int) -> Taken:
         if not count:
-            return Taken([], [])
+            return Taken([], [], 0)
         wanted = self._at + count * self._seq_len + 1  # the token after the last row is its last label
         while sum(len(block.tokens) for block in self._held) < wanted and self._more():
             pass
@@ -100,29 +96,30 @@ class Chunk(Lane):
             [ids[which, :2], after - starts[which], ids[np.searchsorted(ends, positions, "right"), 2:]]
         )
         if not rows:
-            return self._taken([])
+            return self._taken([], 0)
         self._held, self._at = blocks[which[-1] :], int(told[-1, 2])
         nothing = np.zeros(rows, np.int64)
         made = Rows(np.arange(rows + 1), positions, after - positions, after < total, nothing)
-        return self._taken([Stretch(blocks, made, 0, rows, told)])
+        return self._taken([Stretch(blocks, made, 0, rows, told)], rows)
 
 
 class _OfBlocks(Lane):
     """Rows that are each of one block."""
 
     def take(self, count: int) -> Taken:
-        found: list[Stretch] = []
-        while count and (self._held or self._more()):
+        found, left = list[Stretch](), count
+        while left and (self._held or self._more()):
             block, first = self._held[0], self._at
             assert block.rows is not None
-            stop = min(first + count, len(block.rows))
+            rows = len(block.rows)
+            stop = min(first + left, rows)
             if first < stop:
                 found.append(Stretch([block], block.rows, first, stop, block.told[first:stop]))
-                count -= stop - first
+                left -= stop - first
             self._at = stop
-            if stop == len(block.rows):
+            if stop == rows:
                 self._held, self._at = [], 0
-        return self._taken(found)
+        return self._taken(found, count - left)
 
 
 class Pack(_OfBlocks):

@@ -251,8 +251,9 @@ class StreamLoader(Observed):
             for i, lane in enumerate(each):
                 wanted = np.flatnonzero(sources[:, i] == k) * rows if all_of_first is None or k else all_of_first
                 numbers.append(k)
-                taken.append(lane.take(len(wanted)))
-                own.append(wanted[: taken[-1].given] + i)
+                found = lane.take(len(wanted))
+                taken.append(found)
+                own.append(wanted[: found.given] + i)
         return Fed.of(numbers, taken, own)
 
     def _fetched_stores(self) -> StoreRows | None:

@@ -22,7 +22,7 @@ from gristmill.curate.base import KEEP, Rule, Verdict
 from gristmill.curate.chain import CLEAN, EMPTY
 from gristmill.curate.clean import CleanOptions, clean
 from gristmill.curate.documents import Documents
-from gristmill.curate.ledger import Ledger
+from gristmill.curate.ledger import Ledger, add_counts
 from gristmill.curate.rules import content as rule_content
 from gristmill.curate.rules.function import Asked, named_batch
 
@@ -59,7 +59,7 @@ class Clean:
 
     def run(self, documents: Documents, ledger: Ledger, name: str) -> Documents:
         cleaned = clean(documents, self.options)
-        ledger.edits.update(cleaned.counts)
+        add_counts(ledger.edits, cleaned.counts)
         ledger.count(name, cleaned.documents)
         return cleaned.documents
 
