@@ -39,6 +39,8 @@ MEGABYTES, FILES, TIMES = 30, 32, 10
 # Filters leave a tenth of the rate: a run takes so many times as long, so that rows of several blocks are counted.
 LONGER = 3
 BATCH, SHUFFLE = 64, 1000
+# What a stream has padded is asked for this often: a trainer would not ask after every batch of 3 ms.
+STATS_EVERY = 8
 # How often, and for how long at a time, a stream takes turns with gigatoken alone; and what both do before.
 TURNS, TURN_SECONDS, READY_SECONDS = 12, 1.0, 1.5
 
@@ -66,7 +68,7 @@ def lay_out() -> None:
     (DATA / "made").touch()
 
 
-# The contenders: each gives, for ever, how many tokens its next batch has.
+# The contenders: each gives, for ever, how many tokens its next batch has, or its next few.
 
 
 def bare(workers: int, filtered: bool, usual: bool) -> Generator[int, None, None]:
@@ -94,7 +96,9 @@ def gristmill(kind: str, **options: int) -> Contender:
         rows = stream.tokenize("gpt2").pack(SEQ_LEN).batch(BATCH, seed=0)
         before = 0
         with rows.loader(workers=workers, **options) as loader:  # type: ignore[arg-type]
-            for _ in loader:
+            for number, _ in enumerate(loader):
+                if number % STATS_EVERY:
+                    continue
                 stats = loader.stats()
                 whole = int(stats["tokens"]) - int(stats["padded_tokens"])  # type: ignore[call-overload]
                 yield whole - before

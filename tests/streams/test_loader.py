@@ -192,7 +192,7 @@ def test_a_loader_can_be_pickled_and_forked(files: Files) -> None:
 
 
 _TRAINER = """
-import json, os, sys, zlib
+import json, os, sys, time, zlib
 import gristmill as gm
 folder, state, log, workers = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
 fim = gm.FIM(rate=0.5, prefix=300, middle=301, suffix=302)
@@ -209,6 +209,7 @@ for batch in loader:
     os.replace(state + ".new", state)
     if loader.step >= 60:
         break
+    time.sleep(0.02)  # so that it is killed, and does not end before, on a machine with other work too
 """
 
 
