@@ -122,7 +122,9 @@ def make_search(tmp_path: Path, engine: InlineEngine) -> Callable[..., NearSearc
         for documents in batches:
             number = documents.batch.column("doc")[0].as_py() >> 32
             texts = tmp_path / f"texts-{number}.parquet"
-            pq.write_table(pa.Table.from_batches([documents.batch]), texts, row_group_size=50)
+            # As a whole: a worker of a run that was ended may still have the one before mapped.
+            pq.write_table(pa.Table.from_batches([documents.batch]), texts.with_suffix(".new"), row_group_size=50)
+            texts.with_suffix(".new").replace(texts)
             jobs.append(SignJob(texts=texts, upstream="", dropped=gone, near=near, priorities=priorities or {},
                                 number=number, folder=place.folder / "sign"))  # fmt: skip
         return NearSearch(place, near, jobs, place.complete(jobs, "signing"), gone)
