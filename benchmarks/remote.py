@@ -201,7 +201,7 @@ def _shaped(made: Bucket, timing: Timing, progress: Progress) -> dict[str, list[
                                 cache_bytes=TENTH, epochs=epochs)  # fmt: skip
             return figures | asdict(proxy.counts())
 
-        cached = [Case("a cache of a tenth", lambda: fetched(1)), Case("five epochs", lambda: fetched(EPOCHS))]
+        cached = [Case("a cache of a tenth", lambda: fetched(1)), Case("ten epochs", lambda: fetched(EPOCHS))]
         try:
             return {
                 "first_batch": measure([Case("10,000 shards", first)], timing.first_batches, progress.say),

@@ -1,13 +1,13 @@
 """Text to packed batches of gpt2 tokens, straight from files: beside the webdataset package and `datasets`.
 
-    python benchmarks/streams.py [--rounds N] [--seconds S] [--filters with|without] [--add]
+    python benchmarks/streams.py [--rounds N] [--seconds S] [--filters with|without|none] [--add]
 
 Needs `webdataset`, `datasets`, `datatrove` and torch, as tests/requirements.txt has them. Each figure comes from a
 fresh process: what it delivers in some seconds, once it runs. Rounds take all contenders in turn, and ratios are made
-within a round, so that what slows the machine down slows both. What a stream is of gigatoken alone is measured by turns
-of a second in one process, since a shared machine changes its speed by half within a round. Results go to
-benchmarks/results/streams.json and streams.md; about half an hour, and some minutes more the first time, to fetch the
-text and to lay it out.
+within a round, so that what slows the machine down slows both. What a stream is of gigatoken alone, and what two
+workers bring, is measured by turns of seconds in one process, since a shared machine changes its speed by half within a
+round. Results go to benchmarks/results/streams.json and streams.md; about half an hour, and some minutes more the first
+time, to fetch the text and to lay it out.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ BATCH, SHUFFLE = 64, 1000
 STATS_EVERY = 8
 # How often, and for how long at a time, a stream takes turns with gigatoken alone; and what both do before.
 TURNS, TURN_SECONDS, READY_SECONDS = 12, 1.0, 1.5
+# The same of a stream with workers and one without. Before each turn what workers have made ahead meanwhile is used up.
+WORKERS, PAIRS, PAIR_SECONDS, REST_SECONDS = 2, 6, 2.0, 1.0
 
 Contender = Callable[[int, bool, bool], Generator[int, None, None]]
 
@@ -198,6 +200,24 @@ def in_turns(name: str) -> float:
     return float(tokens / seconds / (others / their_seconds))
 
 
+def workers_in_turns(name: str) -> float:
+    """What a stream with two workers gives for each token of one without in a second, over all turns."""
+    sides = [gristmill(_KINDS[name], threads=0)(workers, False, False) for workers in (0, WORKERS)]
+    turns = np.array([[_rate(batches) for batches in sides] for _ in range(PAIRS)])
+    none, some = turns.sum(axis=0).tolist()
+    return float(some / none)
+
+
+def _rate(batches: Iterator[int]) -> float:
+    """Tokens a second, once what was made ahead is used up; then workers are let come to rest."""
+    _spent(batches, REST_SECONDS)
+    began = time.perf_counter()
+    tokens, _ = _spent(batches, PAIR_SECONDS)
+    took = time.perf_counter() - began
+    time.sleep(REST_SECONDS)
+    return tokens / took
+
+
 def _spent(batches: Iterator[int], seconds: float) -> tuple[int, float]:
     """Tokens of some seconds, and the processor seconds that this process took for them."""
     tokens, began, cpu = 0, time.perf_counter(), time.process_time()
@@ -232,12 +252,12 @@ def measure(rounds: int, seconds: float, filters: str, found: list[dict[str, Any
     return found
 
 
-def shares(rounds: int, found: dict[str, list[float]]) -> dict[str, list[float]]:
-    """What each kind of stream is of gigatoken alone, a fresh process a round, after those that there are."""
+def shares(rounds: int, against: str, found: dict[str, list[float]]) -> dict[str, list[float]]:
+    """What each kind of stream gives in turns with another, a fresh process a round, after those that there are."""
     for number in range(rounds):
         for name in _KINDS:
-            print(f"round {number + 1}: {name}, in turns with {BARE}", file=sys.stderr)
-            command = [sys.executable, "-W", "ignore", __file__, "--turns", name]
+            print(f"round {number + 1}: {name}, in turns with {against}", file=sys.stderr)
+            command = [sys.executable, "-W", "ignore", __file__, "--turns", name, against]
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
             found.setdefault(name, []).append(json.loads(done.stdout.splitlines()[-1]))
             print(f"    {found[name][-1]:.3f}", file=sys.stderr)
@@ -274,7 +294,9 @@ def setting(found: list[dict[str, Any]], name: str, workers: int, filtered: bool
     )
 
 
-def judge(found: list[dict[str, Any]], shared: dict[str, list[float]]) -> list[dict[str, Any]]:
+def judge(
+    found: list[dict[str, Any]], shared: dict[str, list[float]], gained: dict[str, list[float]]
+) -> list[dict[str, Any]]:
     """Ten times the peers, half of gigatoken alone on one core, and what workers bring."""
     targets = []
     for filtered in sorted({each["filtered"] for each in found if each["runs"]}):
@@ -295,8 +317,12 @@ def judge(found: list[dict[str, Any]], shared: dict[str, list[float]]) -> list[d
             {"target": f"{name}: half of {BARE}, a processor second, in turns", "measured": alone, "met": alone >= 0.5},
             {"target": f"({name}: the same by processes of their own, a round apart)", "measured": apart},
         ]
-        gain = ratio(found, setting(found, name, 2, False), setting(found, name, 0, False), "tokens_per_second")
-        targets.append({"target": f"{name}: 2 workers 1.7 times none", "measured": gain, "met": gain >= 1.7})
+        gain = statistics.median(gained[name])
+        apart = ratio(found, setting(found, name, WORKERS, False), setting(found, name, 0, False), "tokens_per_second")
+        targets += [
+            {"target": f"{name}: 2 workers 1.7 times none, in turns", "measured": gain, "met": gain >= 1.7},
+            {"target": f"({name}: the same by processes of their own, a round apart)", "measured": apart},
+        ]
         own = setting(found, name, 0, False)["runs"]
         usual, alone = (statistics.median(run[key] for run in own) for key in ("usual_warm", "warm"))
         targets += [
@@ -319,7 +345,12 @@ def report(results: dict[str, Any]) -> str:
         for each in results["settings"]
         if each["runs"]
     ]
-    shared = [[name, *(f"{share:.2f}" for share in rounds)] for name, rounds in results["shares"].items()]
+    turns = {
+        f"{name}, {said}": rounds
+        for group, said in (("shares", f"of {BARE}"), ("gains", "two workers, of none"))
+        for name, rounds in results[group].items()
+    }
+    shared = [[name, *(f"{share:.2f}" for share in rounds)] for name, rounds in turns.items()]
     answers = {True: "yes", False: "**no**", None: ""}
     targets = [[t["target"], f"{t['measured']:.2f}", answers[t.get("met")]] for t in results["targets"]]
     return "\n".join(
@@ -357,12 +388,17 @@ def report(results: dict[str, Any]) -> str:
             "",
             *table(["target", "measured", "met"], targets),
             "",
-            f"## Of {BARE}, in turns",
+            "## In turns",
             "",
             f"Tokens a processor second of a stream without threads, for each of {BARE}: {TURNS} turns of "
-            f"{TURN_SECONDS:g} s each in one process, added up; a fresh process a round.",
+            f"{TURN_SECONDS:g} s each in one process, added up. Tokens a second with two workers, for each of a stream "
+            f"without: {PAIRS} turns of {PAIR_SECONDS:g} s, after what was made ahead was used up. A fresh process a "
+            "round.",
             "",
-            *table(["stream", *(f"round {i + 1}" for i in range(len(shared[0]) - 1))], shared),
+            *table(
+                ["stream", *(f"round {i + 1}" for i in range(max(map(len, shared)) - 1))],
+                [row + [""] * (max(map(len, shared)) - len(row)) for row in shared],
+            ),
             "",
             "## Machine and versions",
             "",
@@ -388,25 +424,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Compare streams of text with those of other libraries.")
     parser.add_argument("--rounds", type=int, default=3, help="how often each setting runs")
     parser.add_argument("--seconds", type=float, default=6.0, help="how long a run is measured")
-    parser.add_argument("--filters", choices=["with", "without"], help="only settings with filters, or without")
+    parser.add_argument("--filters", choices=["with", "without", "none"],
+                        help="only settings with filters, or without, or none: turns alone")  # fmt: skip
     parser.add_argument("--add", action="store_true", help="to the rounds of the results that there are")
     parser.add_argument("--remark", default="", help="a sentence for the report, such as what is of another day")
     parser.add_argument("--task", nargs=4, help=argparse.SUPPRESS)
-    parser.add_argument("--turns", help=argparse.SUPPRESS)
+    parser.add_argument("--turns", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.task:
         name, workers, filtered, seconds = options.task
         print(json.dumps(run(name, int(workers), filtered == "1", float(seconds))), flush=True)
     elif options.turns:
-        print(json.dumps(in_turns(options.turns)), flush=True)
+        name, against = options.turns
+        print(json.dumps((in_turns if against == BARE else workers_in_turns)(name)), flush=True)
     if options.task or options.turns:
         os._exit(0)  # workers of torch and streams of `datasets` may hold an interpreter that ends by itself
     lay_out()
     machine = facts()
     before = json.loads((RESULTS / "streams.json").read_text()) if options.add else {}
-    shared = shares(options.rounds if options.filters != "with" else 0, before.get("shares", {}))
-    found = measure(options.rounds, options.seconds, options.filters, before.get("settings", []))
-    results = {"remark": options.remark, "settings": found, "shares": shared, "targets": judge(found, shared),
+    turns = options.rounds if options.filters != "with" else 0
+    shared = shares(turns, BARE, before.get("shares", {}))
+    gained = shares(turns, f"{WORKERS} workers", before.get("gains", {}))
+    rounds = options.rounds if options.filters != "none" else 0
+    found = measure(rounds, options.seconds, options.filters, before.get("settings", []))
+    results = {"remark": options.remark, "settings": found, "shares": shared, "gains": gained,
+               "targets": judge(found, shared, gained),
                "rounds": max(len(each["runs"]) for each in found),
                "seconds": options.seconds, "origin": english(DATA, MEGABYTES).origin,
                "machine": machine | {"load_after": load()}}  # fmt: skip

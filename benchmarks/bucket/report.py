@@ -127,7 +127,7 @@ def _shaped(measured: Measured) -> list[str]:
     first, stall, fetched = (measured[name][0] for name in ("first_batch", "stalls", "fetched"))
     later = [
         f"- {EPOCHS} epochs of the same: {_number(case.median(lambda each: each['anonymous'][-1] / 1e6), '.0f')} MB "
-        f"without pages of files at the end, {_number(case.median(growth_later), '+.1%')} from the second to the last. "
+        f"without pages of files at the end, {_number(case.median(growth_later), '+.1%')} from the fifth to the last. "
         "Files of the cache that are being read count as resident, whose pages the kernel may take back."
         for case in measured["fetched"][1:]
     ]

@@ -28,12 +28,12 @@ with (
 
 
 class GristmillBucket(Contender):
-    """Blocks of 1 MiB, a window of 64 of them: half of the data; what was fetched stays in a cache on local disk."""
+    """Blocks of 2 MiB, a window of 32 of them: half of the data; what was fetched stays in a cache on local disk."""
 
     def __init__(self, corpus: Corpus, setting: Setting) -> None:
         super().__init__(corpus, setting)
         storage("s3://", cache=cache_folder(), cache_bytes="10GB")
-        locality = {"block": 256, "window": 64}
+        locality = {"block": 512, "window": 32}
         plan = Plan(open_store(at("small/train")), seq_len=SEQ_LEN, batch_size=BATCH_SIZE, seed=SEED,
                     options={"locality": locality})  # fmt: skip
         self.loader = Loader(plan, threads=setting.threads)
