@@ -161,7 +161,7 @@ def test_a_lock_ends_with_its_process_though_a_fork_of_it_lives(tmp_path: Path) 
     code = (
         "import os, sys, time; from gristmill.places.door import place_at; here, there = os.pipe()\n"
         "with place_at(sys.argv[1]).lock(wait=False):\n"
-        "    if os.fork() == 0: os.write(there, b'.'); time.sleep(30)\n"
+        "    if os.fork() == 0: os.write(there, b'.'); time.sleep(30); os._exit(0)\n"
         "    os.read(here, 1); os.kill(os.getpid(), 9)\n"
     )
     killed = subprocess.run([sys.executable, "-c", code, tmp_path / "lock"], stdout=subprocess.DEVNULL)
