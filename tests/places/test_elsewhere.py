@@ -11,6 +11,7 @@ import threading
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
@@ -18,11 +19,13 @@ import numpy as np
 import pytest
 
 import gristmill as gm
+from gristmill.order.mix import Mix
 from gristmill.places import door
 from gristmill.places.base import Place
 from gristmill.store.format import FRAME_TOKENS
 from gristmill.store.frames import Frames
 from gristmill.store.verify import verify
+from gristmill.streams.stores import StoreRows
 
 SCHEME = "memory://"
 
@@ -195,6 +198,25 @@ def test_what_a_batch_reads_is_asked_for_once_and_before_the_batch_is(large: Pat
     assert 3 + tables <= asked["parts"] <= 16 + tables
     its.batch(0)
     assert Memory.asked == asked
+
+
+@pytest.mark.parametrize("cut", ["chunk", "pad", "pack"])
+def test_what_a_mix_needs_of_a_store_elsewhere_is_found_for_steps_that_have_no_row_of_it_too(
+    large: Path, cut: str
+) -> None:
+    there = gm.open("memory://corpus", index_dir=large / "index")
+    gm.index(gm.open(large / "corpus", index_dir=large / "index"), seq_len=64)
+    plan = gm.Plan({"kept": there}, seq_len=64, batch_size=1, options=gm.PlanOptions(cut=cut))
+    mix = Mix((Fraction(9, 10), Fraction(1, 10)), 4096, 3)
+    rows = StoreRows(plan, mix, 2, ("input_ids",), None, None)
+    few = 0
+    for step in range(100):
+        found = rows._located(2, lambda first, count: mix.labels(np.arange(2 * first, 2 * count + 2 * first)),
+                              range(step, step + 1))  # fmt: skip
+        extents, steps = rows._touched(found)
+        assert (len(extents) > 0) == (len(found.steps) > 0) and not steps.any()
+        few += len(found.steps) == 0
+    assert 50 < few < 100
 
 
 def test_with_locality_each_block_is_fetched_once_an_epoch(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
