@@ -184,7 +184,7 @@ class StreamLoader(Observed):
         self._pools = pools  # blocks are made by some threads, or processes, and batches of them by one more thread
         self._crew = Crew(self.stream, self._workers, bool(self._examples)) if self._workers else None
         self._stores = self._fetched_stores()
-        stacks = self._stacks(self._lanes())
+        stacks = self._stacks(self._lanes(), self._stores)
         ahead: Iterator[list[Served]] = _ahead(partial(pools[1].submit, next, stacks, None)) if pools else stacks
         return itertools.chain.from_iterable(ahead)
 
@@ -210,11 +210,10 @@ class StreamLoader(Observed):
             return _ahead(partial(self._crew.ask, k, row, place[0], place[1]), BLOCKS_AHEAD)
         return _ahead(partial(_Begun, self._pools[0], partial(next, blocks, None))) if self._pools else blocks
 
-    def _stacks(self, lanes: list[list[Lane]]) -> Iterator[list[Served]]:
+    def _stacks(self, lanes: list[list[Lane]], stores: StoreRows | None) -> Iterator[list[Served]]:
         """Batches from `step` on, until no lane has a row: lanes are asked for one step, then for twice as many."""
         rows, seq_len = len(self._rows), self.stream.first.seq_len
         assembly = Assembly(self._filler(), rows, seq_len, self._multiple, self.stream.augmented(self._rows))
-        stores = self._stores
         step, size, places = self.step, 1, self._places
         while True:
             sources, ordinals = self._labels(step, size)
