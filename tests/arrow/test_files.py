@@ -106,7 +106,9 @@ def test_numpy_keeps_what_is_no_number() -> None:
         {"maybe": None, "names": ["a"], "part": [1, None], "flag": True},
         {"maybe": 3, "names": [], "part": [], "flag": False},
     ]
-    assert numpy_rows(pa.RecordBatch.from_pylist(rows)) == rows
+    first, second = numpy_rows(pa.RecordBatch.from_pylist(rows))
+    assert first["maybe"] is None and second["maybe"] == 3 and first["part"] == [1, None] and first["flag"]
+    assert (first["names"].tolist(), second["names"].tolist(), second["part"].tolist()) == (["a"], [], [])
 
 
 @pytest.mark.parametrize("kind", [pa.int64(), pa.struct([("NAMED", pa.int64())])])

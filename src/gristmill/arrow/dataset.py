@@ -7,23 +7,25 @@ done the moment someone asks what this data set is: importing torch takes over a
 from __future__ import annotations
 
 import copy
+import itertools
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
-from gristmill.arrow.files import ArrowFile, MappedFile, Piece, Row, between_rows, share_rows, shuffle_pieces
+from gristmill.arrow.chain import Chain, Link, Shuffle, Stretch, Window, planned, unit_of
+from gristmill.arrow.files import ArrowFile, MappedFile, Piece, Row
 from gristmill.arrow.formats import READ
 from gristmill.arrow.left import STATE_VERSION, ArrowState, Run, Share, as_arrow_state, cut, runs_of, share_of
-from gristmill.arrow.reading import Pass, Place
-from gristmill.arrow.steps import Filter, Function, Map, Step, Window
+from gristmill.arrow.reading import Applied, Batched, Pass, Place
+from gristmill.arrow.steps import Filter, Function, Map, Step
 from gristmill.core.arguments import as_choice, as_flag, as_function, as_mapping, as_names, as_whole
 from gristmill.core.errors import ConfigError, StateError
 from gristmill.core.hashing import fingerprint
 from gristmill.core.html import counted
 
-# A change of the rows or of their order, in an epoch, and what a state calls it.
-Move = Callable[..., tuple[Piece, ...]]
+# Rows that may have to be mapped together, for batches of several sizes to be as long as asked for.
+_MOST_TOGETHER = 100_000
 
 
 class ArrowIterableDataset:
@@ -36,10 +38,9 @@ class ArrowIterableDataset:
     def __init__(self, files: Sequence[ArrowFile], pieces: Sequence[Piece]) -> None:
         self._files, self._pieces = tuple(files), tuple(pieces)
         self._identity = fingerprint([[[file.size, file.rows] for file in files], [vars(piece) for piece in pieces]])
-        self._moves: tuple[tuple[str, Move], ...] = ()
-        self._steps: tuple[Step, ...] = ()
-        self._batch: tuple[int, bool] | None = None
-        self._after: tuple[Step, ...] = ()
+        self._chain: Chain = ()
+        self._batch: Batched | None = None
+        self._after: tuple[Applied, ...] = ()
         self._format, self._share = "python", Share()
         # The epoch, and the pass of a DataLoader that went on from a loaded state: shared with its workers.
         self._shared: Any = [0, 0]
@@ -69,15 +70,19 @@ class ArrowIterableDataset:
         return new
 
     def __repr__(self) -> str:
-        rows = counted(sum(piece.length for piece in self._pass.pieces), "row")
+        # What only reading would find is not looked for.
+        known = itertools.takewhile(lambda link: not (isinstance(link, Window) and link.found), self._chain)
+        read = planned(self._files, self._pieces, tuple(known), self._epoch)
+        rows = counted(sum(piece.length for piece in read.pieces), "row")
         words = "".join(f".{word}" for word in self._words)
         return f"ArrowIterableDataset({rows} of {counted(len(self._files), 'file')}){words}"
 
     @property
     def _words(self) -> list[str]:
-        batch = [f"batch({self._batch[0]})"] if self._batch else []
-        steps = [step.word for step in self._steps] + batch + [step.word for step in self._after]
-        return [word for word, _ in self._moves] + steps
+        batch = [f"batch({self._batch.size})"] if self._batch else []
+        together = unit_of(self._chain)
+        by = [f"by {together}"] if together > max([1, *map(_batch_size, self._chain)]) else []
+        return [link.word for link in self._chain] + by + batch + [applied.word for applied in self._after]
 
     # Which rows, in which order.
 
@@ -85,10 +90,14 @@ class ArrowIterableDataset:
         """The files in another order, and with `rows` the rows inside each of them: computed, nothing is buffered.
 
         Without `rows`, those of a data set that lies in a single file are shuffled: there is nothing else to move.
+        After a batched function its batches are moved, and the examples inside each of them; after batch() nothing is.
         """
         seed = as_whole("seed", seed, None)
-        rows = len({piece.file for piece in self._pieces}) == 1 if rows is None else as_flag("rows", rows)
-        return self._moved(f"shuffle({seed}, rows={rows})", partial(shuffle_pieces, seed=seed, rows=rows))
+        if self._batch is not None:
+            raise ConfigError("shuffle moves examples, and these are batches: call shuffle before batch().")
+        in_batches = any(map(_batch_size, self._chain))
+        alone = in_batches or len({piece.file for piece in self._pieces}) == 1
+        return self._linked(Shuffle(seed, alone if rows is None else as_flag("rows", rows)))
 
     def shard(self, num_shards: int, index: int) -> ArrowIterableDataset:
         """One of `num_shards` shares of the rows, as long as each other to one row, whatever the number of files.
@@ -102,31 +111,36 @@ class ArrowIterableDataset:
 
     def take(self, n: int) -> ArrowIterableDataset:
         """The first `n` examples; after a filter or a batched map, all up to there are read to find them."""
-        return self._windowed("take", 0, as_whole("n", n, 0))
+        return self._windowed("take", as_whole("n", n, 0))
 
     def skip(self, n: int) -> ArrowIterableDataset:
         """All but the first `n` examples; after a filter or a batched map, all up to there are read to pass them."""
-        return self._windowed("skip", as_whole("n", n, 0), sys.maxsize)
+        return self._windowed("skip", as_whole("n", n, 0))
 
-    def _windowed(self, kind: str, low: int, high: int) -> ArrowIterableDataset:
-        count = high if kind == "take" else low
+    def _windowed(self, kind: str, count: int) -> ArrowIterableDataset:
         if self._batch is not None:
-            raise ConfigError(f"{kind}({count}) of batches: say {kind}({count * self._batch[0]}) before batch().")
-        if self._steps:
-            return self._settled()._changed(_steps=(*self._steps, Window(kind, count)))
-        return self._moved(f"{kind}({count})", partial(between_rows, low=low, high=high))
+            raise ConfigError(f"{kind}({count}) of batches: say {kind}({count * self._batch.size}) before batch().")
+        return self._linked(Window(kind, count, late=self._has_functions, found=not self._regular))
 
-    def _moved(self, word: str, move: Move) -> ArrowIterableDataset:
+    def _linked(self, link: Link) -> ArrowIterableDataset:
         settled = self._settled()
-        return settled._changed(_moves=(*settled._moves, (word, move)))
+        return settled._changed(_chain=(*settled._chain, link))
 
     def _settled(self) -> ArrowIterableDataset:
-        """The same, where the rows of the share are all that there are: what follows is done to these alone."""
-        low, high = self._share
+        """The same, where the examples of the share are all that there are: what follows is done to these alone."""
         if self._share == Share():
             return self
-        move = f"shard({low}, {high})", partial(share_rows, low=low, high=high)
-        return self._changed(_moves=(*self._moves, move), _share=Share())
+        return self._changed(_chain=(*self._chain, Stretch(*self._share)), _share=Share())
+
+    @property
+    def _has_functions(self) -> bool:
+        """Whether a function sees examples before batch()."""
+        return any(isinstance(link, Applied) for link in self._chain)
+
+    @property
+    def _regular(self) -> bool:
+        """Whether there are as many examples as rows, before batch()."""
+        return all(link.step.regular for link in self._chain if isinstance(link, Applied))
 
     def set_epoch(self, epoch: int) -> None:
         """Let shuffles be those of this epoch, each in an order of its own, and begin at its start."""
@@ -172,34 +186,47 @@ class ArrowIterableDataset:
         at_once = as_whole("batch_size", size)
         made = Function(as_function("function", function), at_once if as_flag("batched", batched) else None,
                         as_flag("with_indices", indices), named)  # fmt: skip
-        if made.with_indices and (self._batch or not all(step.regular for step in self._steps)):
+        if made.with_indices and (self._batch or not self._regular):
             raise ConfigError(
-                "with_indices=True counts rows, and after filter, take, skip, batch or a batched map only reading them "
-                "all would tell how many there are: call that function before these."
+                "with_indices=True counts rows, and after filter, batch or a batched map only reading them all would "
+                "tell how many there are: call that function before these."
             )
         return made
 
     def _then(self, step: Step) -> ArrowIterableDataset:
+        applied = Applied(step, self._format)
         if self._batch is None:
-            return self._changed(_steps=(*self._steps, step))
-        if step.at_once > 1:
+            # Who counts rows counts those of a share alone; others see the same of them, whoever has the share.
+            made = self._linked(applied) if step.with_indices else self._changed(_chain=(*self._chain, applied))
+            if (together := unit_of(made._chain)) > _MOST_TOGETHER:
+                raise ConfigError(
+                    f"Batches of these sizes end together only every {together:,} rows, which would be mapped at once: "
+                    "let one batch_size be a multiple of the other."
+                )
+            return made
+        if step.batch_size is not None:
             raise ConfigError("After batch() a function sees a batch at a time: leave out batched=True.")
-        return self._changed(_after=(*self._after, step))
+        return self._changed(_after=(*self._after, applied))
 
     def batch(self, batch_size: int, drop_last_batch: bool = False) -> ArrowIterableDataset:
         """Columns of `batch_size` examples each; the last of each worker may be shorter, unless it is dropped."""
         if self._batch is not None:
             raise ConfigError("The examples are batched already: say batch() once.")
-        return self._changed(_batch=(as_whole("batch_size", batch_size), as_flag("drop_last_batch", drop_last_batch)))
+        size, drop_last = as_whole("batch_size", batch_size), as_flag("drop_last_batch", drop_last_batch)
+        return self._changed(_batch=Batched(size, drop_last, self._format))
 
     def with_format(self, format: str) -> ArrowIterableDataset:
-        """`python` values (the default), `numpy` views of the file for numbers and lists of them, `torch` tensors."""
+        """`python` values (the default), `numpy` views of the file for numbers and lists of them, `torch` tensors.
+
+        It is that of the examples given, and of what functions see that are added after it.
+        """
         return self._changed(_format=as_choice("format", format, tuple(READ)))
 
     @property
     def column_names(self) -> list[str] | None:
         """The names of the columns; None after a map, which may add others."""
-        if any(isinstance(step, Map) for step in (*self._steps, *self._after)):
+        links = (*self._chain, *self._after)
+        if any(isinstance(link, Applied) and isinstance(link.step, Map) for link in links):
             return None
         return MappedFile(self._files[self._pieces[0].file]).schema.names if self._pieces else []
 
@@ -210,23 +237,28 @@ class ArrowIterableDataset:
         """What is read in this epoch."""
         epoch = self._epoch
         if self._kept is None or self._kept[0] != epoch:
-            pieces = self._pieces
-            for _, move in self._moves:
-                pieces = move(pieces, epoch=epoch)
-            made = Pass(self._files, pieces, self._steps, self._batch, self._after, self._format)
-            self._kept = epoch, made
+            read = planned(self._files, self._pieces, self._chain, epoch)
+            self._kept = epoch, replace(read, batch=self._batched, after=self._after, format=self._format)
         return self._kept[1]
+
+    @property
+    def _batched(self) -> Batched | None:
+        """The batches; what no function has seen is not put into a format before something looks at it."""
+        if self._batch is None or self._batch.format == "python" or self._has_functions:
+            return self._batch
+        return replace(self._batch, format=self._after[0].format if self._after else self._format)
 
     def __len__(self) -> int:
         """Examples of this data set; TypeError where a filter or a batched map decides it."""
-        if not all(step.regular for step in (*self._steps, *self._after)):
+        if not self._regular or not all(applied.step.regular for applied in self._after):
             raise TypeError(
                 "The number of rows after filter or a batched map is known only by reading them all: count them by "
                 "sum(1 for _ in dataset), or take the len() of the data set before that step."
             )
         rows = sum(run.stop - run.first for run in cut(self._pass.whole, self._share))
-        size, dropped = self._batch or (1, False)
-        return rows // size if dropped else -(-rows // size)
+        if self._batch is None:
+            return rows
+        return rows // self._batch.size if self._batch.drop_last else -(-rows // self._batch.size)
 
     def __iter__(self) -> Iterator[Row]:
         """Examples from the loaded state on, once; else from the start."""
@@ -292,6 +324,11 @@ def _covering(whole: Share, share: Share) -> Share:
             "read: load the states of all ranks by gm.merge_states([...])."
         )
     return whole
+
+
+def _batch_size(link: Link) -> int:
+    """How many rows a batched function sees together; 0 of anything else."""
+    return (link.step.batch_size or 0) if isinstance(link, Applied) else 0
 
 
 def _worker() -> tuple[int, int, int]:

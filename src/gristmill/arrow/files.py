@@ -199,9 +199,14 @@ class Piece:
         return places + self.start
 
 
+def epoch_key(seed: int, epoch: int) -> int:
+    """The key of a seed's order in an epoch."""
+    return derive_key(seed, "epoch", epoch) if epoch else seed
+
+
 def shuffle_pieces(pieces: Sequence[Piece], seed: int, rows: bool, epoch: int = 0) -> tuple[Piece, ...]:
     """The pieces in the order named by `seed` and epoch, and if asked for the rows inside each of them too."""
-    key = derive_key(seed, "epoch", epoch) if epoch else seed
+    key = epoch_key(seed, epoch)
     order = permute(np.arange(len(pieces)), len(pieces), derive_key(key, "files")).tolist() if pieces else []
     if not rows:
         return tuple(pieces[i] for i in order)
@@ -222,4 +227,13 @@ def between_rows(pieces: Iterable[Piece], low: int, high: int, epoch: int = 0) -
         first, last = max(low, begin), min(high, end)
         if first < last:
             found.append(piece.part(first - begin, last - first))
+    return tuple(found)
+
+
+def numbered(pieces: Iterable[Piece]) -> tuple[Piece, ...]:
+    """Pieces as long as these whose rows are their places: moved as these are, they say where rows lay before."""
+    found, end = [], 0
+    for piece in pieces:
+        found.append(Piece(piece.file, end, piece.length))
+        end += piece.length
     return tuple(found)
