@@ -172,14 +172,19 @@ def cut_losses(path: Path, step: int) -> None:
     place_at(path).write("".join(line for line in lines if json.loads(line)["step"] <= step))
 
 
+def train(args: argparse.Namespace) -> int:
+    """All of a run. The model goes with it: a DistributedDataParallel that outlives its process group may never end."""
+    trainer = Trainer(args)
+    trainer.begin()
+    trainer.run()
+    if args.eval_batches and trainer.rank == 0:
+        print(f"step {trainer.step}: validation loss {trainer.evaluate():.4f}")
+    return 0
+
+
 def main(argv: list[str] | None = None) -> int:
     try:
-        trainer = Trainer(arguments(argv))
-        trainer.begin()
-        trainer.run()
-        if trainer.args.eval_batches and trainer.rank == 0:
-            print(f"step {trainer.step}: validation loss {trainer.evaluate():.4f}")
-        return 0
+        return train(arguments(argv))
     except gm.GristmillError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code

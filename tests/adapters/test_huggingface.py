@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import datasets
+import pyarrow as pa
 import pytest
+import torch
 
 from gristmill.adapters.huggingface import fast_load_iterable_dataset
 from gristmill.arrow.dataset import ArrowIterableDataset
@@ -194,6 +196,48 @@ def test_a_damaged_index_is_made_again(own_home: Path) -> None:
         assert list(load(own_home)) == rows
 
 
+@pytest.mark.parametrize("change", [
+    lambda kept: [kept],
+    lambda kept: {"version": kept["version"]},
+    lambda kept: kept | {"files": {}},
+    lambda kept: kept | {"files": [{"path": 3}]},
+    lambda kept: kept | {"files": [kept["files"][0] | {"batches": ["x"]}]},
+    lambda kept: kept | {"pieces": [{"file": 7, "start": 0, "length": 1}]},
+    lambda kept: kept | {"pieces": [{"file": 0, "start": 0, "length": ROWS + 1}]},
+])  # fmt: skip
+def test_an_index_that_is_json_of_another_shape_is_made_again(own_home: Path, change: Any) -> None:
+    rows = list(load(own_home))
+    (index,) = (own_home / "index").iterdir()
+    index.write_text(json.dumps(change(json.loads(index.read_text()))))
+    with pytest.warns(UserWarning, match="damaged"):
+        assert list(load(own_home)) == rows
+
+
+def test_source_data_that_is_broken_is_told_with_what_is_wrong_in_it(own_home: Path) -> None:
+    (own_home / "raw" / "0.jsonl").write_text('{"id": 1}\n{"id": 2,\n{"id"\n')
+    with pytest.raises(
+        ConfigError, match=r"cannot load json \(.*JSON parse error.*correct the call or the source files"
+    ):
+        load(own_home)
+
+
+def test_a_resumed_row_is_the_one_that_would_have_come_in_types_too(tmp_path: Path) -> None:
+    tokens = [None if i == 3 else [] if i % 5 == 0 else [i] for i in range(600)]
+    datasets.Dataset(pa.table({"tokens": tokens})).save_to_disk(tmp_path / "kept")
+    made = fast_load_iterable_dataset(
+        "arrow", data_files=f"{tmp_path}/kept/*.arrow", cache_dir=str(tmp_path / "c"), index_dir=tmp_path / "i"
+    ).with_format("torch")
+    rows = []
+    for row in made:
+        rows.append(row["tokens"])
+        if len(rows) == 5:
+            state = made.state_dict()
+    made.load_state_dict(state)
+    again = [row["tokens"] for row in made]
+    assert rows[3] is None and [type(row) for row in rows[5:]] == [type(row) for row in again]
+    assert all(row is None or row.dtype == torch.int64 for row in rows)
+
+
 def test_a_folder_may_hold_the_index_of_its_own_files(own_home: Path) -> None:
     options = {"cache_dir": str(own_home / "cache"), "index_dir": own_home / "raw"}
     rows = list(fast_load_iterable_dataset(str(own_home / "raw"), data_files="*.jsonl", **options))
@@ -233,6 +277,14 @@ def test_an_access_token_does_not_reach_the_disk(own_home: Path) -> None:
 def test_what_cannot_be_is_one_sentence(home: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load(home, **options)
+
+
+def test_a_folder_of_save_to_disk_is_told_how_to_be_opened(tmp_path: Path) -> None:
+    kept, places = str(tmp_path / "kept"), {"cache_dir": str(tmp_path / "cache"), "index_dir": str(tmp_path / "index")}
+    datasets.Dataset.from_dict({"id": [1, 2, 3]}).save_to_disk(kept)
+    with pytest.raises(ConfigError, match=r'save_to_disk.* say fast_load_iterable_dataset\("arrow", data_files="'):
+        fast_load_iterable_dataset(kept, **places)
+    assert ids(fast_load_iterable_dataset("arrow", data_files=f"{kept}/*.arrow", **places)) == [1, 2, 3]
 
 
 def test_torch_may_be_imported_after_the_data_set_was_opened(home: Path) -> None:

@@ -237,6 +237,13 @@ def test_a_stream_to_validate_on_is_whole_each_time_and_must_end(tmp_path, texts
         GristmillDataModule(make_stream(texts), make_stream(texts))
 
 
+def test_a_stream_without_batches_is_told_how_they_are_made(texts):
+    with pytest.raises(gm.ConfigError, match=r"plan must be a plan, or a stream with batches: gm.stream\("):
+        GristmillDataModule(gm.stream(f"{texts}/*.jsonl").tokenize("byte").pack(16))
+    with pytest.raises(gm.ConfigError, match="val_plan must be a plan, or a stream"):
+        GristmillDataModule(make_stream(texts), 3)
+
+
 def test_workers_are_for_streams(make_plan):
     with pytest.raises(gm.ConfigError, match="workers are for streams"):
         GristmillDataModule(make_plan(), workers=2)

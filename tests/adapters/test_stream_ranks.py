@@ -29,8 +29,8 @@ torch.set_num_threads(1)
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-def make(folder):
-    return gm.stream(f"{folder}/*.jsonl").tokenize("byte").pack(SEQ_LEN).batch(ROWS, seed=1)
+def make(folder, **options):
+    return gm.stream(f"{folder}/*.jsonl").tokenize("byte").pack(SEQ_LEN).batch(ROWS, seed=1, **options)
 
 
 def accelerated(folder, out, steps, resume=False):
@@ -62,6 +62,18 @@ def trained(folder, out, steps, ranks, resume=None):
     return trainer.seen
 
 
+def evaluated(folder, out):
+    """The loss of a model on all texts, and the logits of all rows."""
+    args = TrainingArguments(str(out), per_device_eval_batch_size=1, disable_tqdm=True, report_to=[], use_cpu=True)
+    torch.manual_seed(0)
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=257, n_positions=SEQ_LEN, n_embd=8, n_layer=1, n_head=1))
+    data = CausalLMStream(make(folder, epochs=1), threads=0)
+    trainer = GristmillTrainer(model=model, args=args, eval_dataset=data)
+    trainer.model_accepts_loss_kwargs = True  # as models have it whose losses are divided by the tokens of all ranks
+    found = trainer.predict(data)
+    return [trainer.evaluate()["eval_loss"], found.metrics["test_loss"], len(found.predictions)]
+
+
 class Bigrams(lightning.LightningModule):
     def __init__(self):
         super().__init__()
@@ -91,6 +103,7 @@ def in_two_processes(folder, out):
         "accelerate": accelerated(folder, out / "accelerate", STOP),
         "trainer": trained(folder, out / "trainer", STOP, 2),
         "lightning": fitted(folder, out / "lightning", STOP, 2),
+        "evaluated": evaluated(folder, out / "evaluated"),
     }
     (out / f"rank{os.environ['RANK']}.json").write_text(json.dumps(seen))
 
@@ -109,6 +122,9 @@ def test_one_process_goes_on_from_what_two_have_kept(tmp_path, run_ranks):
         assert [[part[row // 2] for row in range(ROWS) for part in [parts[row % 2]]] for parts in both] == expected[
             :STOP
         ], name
+    loss, same, rows = evaluated(folder, out / "evaluated")
+    for rank in ranks:
+        assert rank["evaluated"] == [pytest.approx(loss), pytest.approx(loss), rows] and same == loss
     assert accelerated(folder, out / "accelerate", STEPS, resume=True) == expected[STOP:]
     assert trained(folder, out / "trainer", STEPS, 1, str(out / "trainer" / f"checkpoint-{STOP}")) == expected[STOP:]
     assert fitted(folder, out / "lightning", STEPS, 1, out / "lightning" / f"step={STOP}.ckpt") == expected[STOP:]

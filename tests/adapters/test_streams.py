@@ -9,6 +9,7 @@ from datetime import timedelta
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 
 import gristmill as gm
 from gristmill.adapters.streams import StreamDataset, TorchStreamLoader, stream_state_from_snapshot
+from gristmill.adapters.torch import state_from_snapshot
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create", "ignore:'set_vital' is deprecated")
@@ -84,10 +86,69 @@ def test_a_snapshot_resumes_exactly_with_as_many_workers_and_its_state_with_any(
     assert ids(own) == expected[7:]
 
 
-@pytest.mark.parametrize("snapshot", [None, {}, {"_snapshot": {}}, {"fetcher_state": {"dataset_iter_state": {}}}])
-def test_what_is_no_snapshot_is_refused(snapshot: Any) -> None:
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("kind", [DataLoader, StatefulDataLoader])
+def test_a_loader_that_would_make_batches_of_batches_is_refused(folder: Path, kind: Any, workers: int) -> None:
+    with pytest.raises(gm.ConfigError, match=r"is a batch already: say DataLoader\(dataset, batch_size=None\)"):
+        next(iter(kind(StreamDataset(make(folder)), num_workers=workers)))
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_what_a_loader_hands_on_is_a_plain_dict(folder: Path, workers: int) -> None:
+    for options in ({}, {"collate_fn": dict}):
+        loader = DataLoader(StreamDataset(make(folder)), batch_size=None, num_workers=workers, **options)
+        assert type(next(iter(loader))) is dict
+
+
+def test_functions_that_cannot_be_sent_to_a_spawned_worker_are_told(folder: Path) -> None:
+    stream = gm.stream(f"{folder}/*.jsonl").filter(lambda row: True).tokenize("byte").pack(64).batch(4)
+    loader = DataLoader(
+        StreamDataset(stream),
+        batch_size=None,
+        num_workers=1,
+        multiprocessing_context=multiprocessing.get_context("spawn"),
+    )
+    with pytest.raises(gm.ConfigError, match="define it at the top of a module, or use threads, with num_workers=0"):
+        next(iter(loader))
+    assert copy.deepcopy(StreamDataset(stream)), "which sends nothing"
+
+
+def of_iterator(state: Any) -> Any:
+    return {"fetcher_state": {"dataset_iter_state": state}}
+
+
+@pytest.mark.parametrize("snapshot", [
+    None, {}, {"_snapshot": {}}, {"_snapshot": None}, {"_snapshot": {"_worker_snapshots": []}},
+    {"_snapshot": {"_worker_snapshots": {"w": None}}}, {"fetcher_state": 1}, of_iterator({}),
+    *map(of_iterator, ({"stream": None}, {"stream": 1}, {"stream": "x"})),
+    {**of_iterator({"stream": {}}), "_steps_since_snapshot": "x"},
+])  # fmt: skip
+def test_what_is_no_snapshot_is_refused(folder: Path, snapshot: Any) -> None:
     with pytest.raises(gm.StateError, match="snapshot"):
         stream_state_from_snapshot(snapshot)
+    with pytest.raises(gm.StateError):
+        state_from_snapshot(Mock(spec=gm.Plan), snapshot)
+
+
+def test_a_snapshot_between_two_that_hold_places_says_where_to_take_it(folder: Path) -> None:
+    loader = StatefulDataLoader(StreamDataset(make(folder)), batch_size=None, num_workers=1, snapshot_every_n_steps=3)
+    expected, found = ids(islice(make(folder).loader(), 7)), iter(loader)
+    for step in range(1, 7):
+        next(found)
+        snapshot = copy.deepcopy(loader.state_dict())
+        if step % 3:
+            with pytest.raises(gm.StateError, match=rf"of {step % 3} steps? before it: .* snapshot_every_n_steps"):
+                stream_state_from_snapshot(snapshot)
+        else:
+            own = make(folder).loader()
+            own.load_state_dict(stream_state_from_snapshot(snapshot))
+            assert ids(islice(own, 1)) == [expected[step]]
+
+
+@pytest.mark.parametrize("options", [{"mesh": "x"}, {"mesh": 3}, {"device": 2**63}, {"device": -(2**80)}])
+def test_a_mesh_or_a_device_that_is_none_is_refused(folder: Path, options: Any) -> None:
+    with pytest.raises(gm.ConfigError, match=r"must be a (DeviceMesh|device)"):
+        TorchStreamLoader(make(folder), **options)
 
 
 @pytest.mark.parametrize("wrong", [None, 3, "stream", object()])

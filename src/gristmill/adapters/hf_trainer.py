@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from gristmill.core.extras import extra
 
@@ -29,10 +29,12 @@ with extra("hf", __name__):
     from transformers import default_data_collator as stack_rows
     from transformers.trainer_callback import ExportableState
 
+from gristmill.adapters.hf_evaluation import EvaluatedTrainer
 from gristmill.adapters.hf_record import RecordedTrainer
 from gristmill.adapters.hf_stream import CausalLMStream, StreamPosition, model_inputs, stream_batches
 from gristmill.adapters.parcel import Tensors
 from gristmill.adapters.passes import extended
+from gristmill.adapters.streams import is_streamed
 from gristmill.adapters.torch import SampleDataset
 from gristmill.core.errors import ConfigError, StateError
 from gristmill.loader.fill import as_keys
@@ -50,6 +52,8 @@ class CausalLMDataset(SampleDataset):
     """
 
     def __init__(self, plan: Plan, *, keys: str | Sequence[str] = (), pad_to_multiple_of: int | None = None) -> None:
+        if is_streamed(plan):
+            raise ConfigError("CausalLMDataset is for a plan: a stream goes into CausalLMStream(stream).")
         others = [key for key in as_keys(keys) if key != "labels"]
         super().__init__(plan, keys=others, pad_to_multiple_of=pad_to_multiple_of)
         self._in_place = asks_in_place(plan.augmentations)
@@ -59,7 +63,7 @@ class CausalLMDataset(SampleDataset):
         return [model_inputs(row, self.keys, self._in_place) for row in super().__getitems__(indices)]
 
 
-class GristmillTrainer(RecordedTrainer):
+class GristmillTrainer(RecordedTrainer, EvaluatedTrainer):
     """The Trainer with `train_dataset=CausalLMDataset(plan)`, or `CausalLMStream(stream)`; all else is as it is there.
 
     An epoch is a pass over the plan (`gristmill.adapters.passes`). The place is kept in trainer_state.json, one for all
@@ -73,9 +77,15 @@ class GristmillTrainer(RecordedTrainer):
         data_collator: DataCollator | None = stack_rows,
         **options: object,
     ) -> None:
-        super().__init__(model, args, data_collator, **options)  # type: ignore[arg-type]  # the Trainer's to check
-        data = self.train_dataset
-        self.add_callback(StreamPosition(data) if isinstance(data, CausalLMStream) else PlanPosition())
+        super().__init__(model, args, data_collator, **options)
+        self.add_callback(StreamPosition() if isinstance(self.train_dataset, CausalLMStream) else PlanPosition())
+
+    def _save_checkpoint(self, *args: Any, **options: Any) -> None:
+        """A checkpoint, whoever asked for it: all ranks come here, and one of them writes the place of all."""
+        for each in self.callback_handler.callbacks:
+            if isinstance(each, StreamPosition):
+                each.gather()
+        super()._save_checkpoint(*args, **options)
 
     def get_train_dataloader(self) -> DataLoader[Tensors]:
         """This rank's microbatches of one pass, in the order of the plan or the stream."""
@@ -104,7 +114,8 @@ class GristmillTrainer(RecordedTrainer):
     def _checked_data(self) -> CausalLMDataset:
         if not isinstance(self.train_dataset, CausalLMDataset):
             raise ConfigError(
-                "GristmillTrainer trains on a plan or a stream: give it train_dataset=CausalLMDataset(plan)."
+                "GristmillTrainer trains on a plan or a stream: give it train_dataset=CausalLMDataset(plan) or "
+                "train_dataset=CausalLMStream(stream)."
             )
         if not self.train_dataset.plan.options.drop_last:
             raise ConfigError("The Trainer trains on whole batches only: leave drop_last=False out of the plan.")
@@ -123,13 +134,6 @@ class GristmillTrainer(RecordedTrainer):
                     f"({self.args.gradient_accumulation_steps}) and the world size ({self.args.world_size}): "
                     "change one of these, or the plan."
                 )
-
-    def _ranks(self) -> tuple[int, int]:
-        """(rank, world size) among those that split a batch: tensor and context parallel ranks share their rows."""
-        if self.get_sp_size() > 1:
-            raise ConfigError("Sequence parallelism splits batches in its own way: use context parallelism instead.")
-        sharing = self.get_tp_size() * self.get_cp_size()
-        return self.args.process_index // sharing, self.args.world_size // sharing
 
     def num_examples(self, dataloader: DataLoader[Tensors]) -> int:
         """Sequences of one pass."""

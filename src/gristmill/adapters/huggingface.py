@@ -21,6 +21,7 @@ from gristmill.core.arguments import as_flag, as_text
 from gristmill.core.errors import ConfigError
 from gristmill.core.extras import extra
 from gristmill.core.hashing import fingerprint
+from gristmill.core.values import Count, check_kinds, kinds_of, parse_json
 from gristmill.places.door import as_path, kind_of, place_at
 from gristmill.places.local import Local
 from gristmill.places.patterns import expand_braces
@@ -133,20 +134,34 @@ def _read_index(path: str, place: Path, sources: str) -> ArrowIndex | None:
     """The index kept in `place`, unless there is none or what it describes has changed, which is said in a warning."""
     index, difference = None, f"the index {place} is damaged or of another version"
     try:
-        kept = json.loads(place.read_text(encoding="utf-8"))
+        index = _as_index(place.read_bytes())
     except FileNotFoundError:
         return None
-    except ValueError:
-        kept = {}
-    if kept.get("version") == INDEX_VERSION:
-        pieces = [Piece(piece["file"], piece["start"], piece["length"]) for piece in kept["pieces"]]
-        index = ArrowIndex([ArrowFile(**file) for file in kept["files"]], pieces, kept["sources"])
+    if index is not None:
         changed = ["its source files changed" if index.sources != sources else None]
         difference = next(filter(None, (*changed, *(file.difference() for file in index.files))), "")
     if not difference:
         return index
     warnings.warn(f"{path} is loaded by `datasets` again: {difference}.", stacklevel=3)
     return None
+
+
+def _as_index(text: bytes) -> ArrowIndex | None:
+    """The index that this text must be, if it is one: each file and piece with the values that it had when written."""
+    try:
+        kept = parse_json(text, "the index")
+        if kept["version"] != INDEX_VERSION:
+            return None
+        for each in kept["files"]:
+            check_kinds(each, kinds_of(ArrowFile), "the index")
+        for each in kept["pieces"]:
+            check_kinds(each, {"file": Count, "start": Count, "length": Count}, "the index")
+        pieces = [Piece(each["file"], each["start"], each["length"]) for each in kept["pieces"]]
+        index = ArrowIndex([ArrowFile(**each) for each in kept["files"]], pieces, kept["sources"])
+        whole = all(piece.start + piece.length <= index.files[piece.file].rows for piece in pieces)
+    except (ConfigError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return None
+    return index if whole else None
 
 
 def _make_index(blocks: Sequence[tuple[str, int, int | None]], sources: str) -> ArrowIndex:
@@ -182,12 +197,18 @@ def _blocks(arguments: Mapping[str, object], num_proc: int | None) -> Iterator[t
     """(file, first row, rows) of each block of a data set's table; a split like train[:10%] has parts of files."""
     with extra("hf", "The first load of a data set"):
         from datasets import load_dataset
+        from datasets.exceptions import DatasetsError
     try:
         table = load_dataset(**arguments, num_proc=num_proc).data
-    except (OSError, ValueError, StopIteration) as error:
+    except (DatasetsError, OSError, ValueError, StopIteration) as error:
+        if os.path.exists(os.path.join(str(arguments["path"]), "state.json")):
+            raise ConfigError(
+                f"{arguments['path']} was written by save_to_disk, and load_dataset reads none of these: say "
+                f'fast_load_iterable_dataset("arrow", data_files="{arguments["path"]}/*.arrow").'
+            ) from error
         raise ConfigError(
-            f"datasets cannot load {arguments['path']} ({error or 'it finds no rows'}): correct the call, or, where "
-            "its own cache is damaged, say download_mode='reuse_cache_if_exists'."
+            f"datasets cannot load {arguments['path']} ({_why(error)}): correct the call or the source files, or, "
+            "where its own cache is damaged, say download_mode='reuse_cache_if_exists'."
         ) from error
     for block, *beside in getattr(table, "blocks", [[table]]):
         # How `datasets` made the block out of its file: (method, arguments, keywords) of Arrow's Table, in turn.
@@ -197,3 +218,14 @@ def _blocks(arguments: Mapping[str, object], num_proc: int | None) -> Iterator[t
                 "The rows are not as they lie in Arrow files: save_to_disk what `datasets` gives and load that."
             )
         yield block.path, sum(values[0] for name, values, _ in made_by if name == "slice"), block.num_rows
+
+
+def _why(error: BaseException) -> str:
+    """What an error of `datasets` says, and what those behind it do: of broken source data only these say anything."""
+    said: list[str] = []
+    behind: BaseException | None = error
+    while behind is not None:
+        if (words := str(behind).strip().rstrip(".")) and words not in said:
+            said.append(words)
+        behind = behind.__cause__
+    return ": ".join(said) or "it finds no rows"

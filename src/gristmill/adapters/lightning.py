@@ -19,7 +19,7 @@ with extra("lightning", __name__):
 from gristmill.adapters.local_files import ENDLESS
 from gristmill.adapters.parcel import Tensors
 from gristmill.adapters.passes import PassLoader
-from gristmill.adapters.streams import Streamed, TorchStreamLoader, is_streamed
+from gristmill.adapters.streams import Streamed, TorchStreamLoader, as_plan_or_stream, is_streamed
 from gristmill.adapters.torch import TorchLoader, data_parallel_rank
 from gristmill.core.arguments import PathLike, as_whole
 from gristmill.core.errors import ConfigError, StateError
@@ -51,8 +51,8 @@ class GristmillDataModule(LightningDataModule):
         pad_to_multiple_of: int | None = None,
     ) -> None:
         super().__init__()
-        self.plan = plan if is_streamed(plan) else as_plan("plan", plan)
-        self.val_plan = val_plan if val_plan is None or is_streamed(val_plan) else as_plan("val_plan", val_plan)
+        self.plan: Plan | Streamed = as_plan_or_stream("plan", plan)
+        self.val_plan = None if val_plan is None else as_plan_or_stream("val_plan", val_plan)
         if is_streamed(val_plan) and val_plan.epochs is None:
             raise ConfigError("A stream to validate on has an end: say batch(..., epochs=1).", arguments="val_plan")
         keys, threads, self._workers = as_keys(keys), as_whole("threads", threads, 0), as_whole("workers", workers, 0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,9 @@ from gristmill.core.extras import extra
 with extra("torch", __name__):
     import torch
     from torch.utils.data import get_worker_info
+    from torch.utils.data._utils.collate import default_collate_fn_map
 
+from gristmill.core.errors import ConfigError
 from gristmill.loader.buffers import Buffers
 
 Tensors = dict[str, torch.Tensor]
@@ -34,6 +36,14 @@ _buffers = Buffers(_BUFFER_BYTES)
 
 class Parcel(Tensors):
     """A batch in a worker process: a dict like any other until it is sent, and a plain one where it arrives."""
+
+
+class Whole(Parcel):
+    """A batch that a DataLoader is to hand on as it is: one that would make batches of batches is refused."""
+
+    def __copy__(self) -> Tensors:
+        """What a DataLoader without a batch size hands on: a copy, which is a plain dict, or a parcel."""
+        return sendable(dict(self))
 
 
 def sendable(batch: Tensors) -> Tensors:
@@ -71,4 +81,13 @@ def _widened(key: str, array: _Array, dtype: np.dtype[Any]) -> _Array:
     return wide
 
 
+def _refuse_to_collate(batches: list[Whole], **_: object) -> NoReturn:
+    raise ConfigError(
+        "Each item of a StreamDataset is a batch already: say DataLoader(dataset, batch_size=None).",
+        arguments="batch_size",
+    )
+
+
 ForkingPickler.register(Parcel, _pack)
+ForkingPickler.register(Whole, _pack)
+default_collate_fn_map[Whole] = _refuse_to_collate

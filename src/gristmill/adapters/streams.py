@@ -9,6 +9,9 @@ The order is the stream's under both, whatever the number of ranks and of worker
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from multiprocessing.context import get_spawning_popen
+from multiprocessing.reduction import ForkingPickler
+from pickle import PicklingError
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, Unpack
 
 from gristmill.core.extras import extra
@@ -18,14 +21,24 @@ with extra("torch", __name__):
     from torch import distributed
     from torch.utils.data import IterableDataset, get_worker_info
 
-from gristmill.adapters.parcel import Tensors, sendable
-from gristmill.adapters.torch import as_device, placed, resolve_rank, tensors_of
+from gristmill.adapters.parcel import Tensors, Whole
+from gristmill.adapters.torch import (
+    as_device,
+    holders_of,
+    inside,
+    placed,
+    resolve_rank,
+    steps_since,
+    tensors_of,
+)
 from gristmill.arrow.left import join_states
 from gristmill.core.arguments import PathLike, refuse
-from gristmill.core.errors import StateError
+from gristmill.core.errors import ConfigError, StateError
+from gristmill.core.html import counted
 from gristmill.loader.fill import Batch
 from gristmill.loader.loader import StreamOptions
 from gristmill.loader.observed import Observer
+from gristmill.order.plan import Plan
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -67,6 +80,13 @@ class Streamed(Protocol):
 def is_streamed(value: object) -> TypeGuard[Streamed]:
     """Whether this is a stream with batches, where others take a plan."""
     return hasattr(value, "loader") and hasattr(value, "epochs")
+
+
+def as_plan_or_stream(name: str, value: object) -> Any:
+    """A plan, or a stream with batches."""
+    if isinstance(value, Plan) or is_streamed(value):
+        return value
+    raise refuse(name, "a plan, or a stream with batches: gm.stream(...).tokenize(...).pack(...).batch(...)", value)
 
 
 def as_streamed(value: Streamed) -> Streamed:
@@ -140,7 +160,8 @@ class TorchStreamLoader:
 
     @property
     def _where(self) -> torch.device | None:
-        return self.device if distributed.get_backend() == "nccl" else None
+        """Where ranks can reduce a number: NCCL does so on GPUs alone."""
+        return self.device or torch.device("cuda") if distributed.get_backend() == "nccl" else None
 
     def state_dict(self) -> dict[str, object]:
         """The state to keep with a checkpoint; with a process group, called by all ranks, that of all lanes."""
@@ -176,7 +197,7 @@ class StreamDataset(IterableDataset[Tensors]):
     """One rank as an IterableDataset: `DataLoader(StreamDataset(stream), batch_size=None, num_workers=n)`.
 
     A lane goes on from where it was, so one worker process serves all batches, by `threads` of its own; any others have
-    nothing to do. Under torchdata's StatefulDataLoader the iterator keeps the state.
+    nothing to do. Under torchdata's StatefulDataLoader the iterator keeps the state; torch's own DataLoader keeps none.
     """
 
     def __init__(
@@ -190,6 +211,17 @@ class StreamDataset(IterableDataset[Tensors]):
     ) -> None:
         self._loader = _loader(stream, rank, world_size, mesh, options)
         self._start: State = self._loader.state_dict()
+
+    def __getstate__(self) -> dict[str, object]:
+        if get_spawning_popen() is not None:  # on its way to a process, and not to a file or to Spark
+            try:
+                ForkingPickler.dumps(self._loader)
+            except (PicklingError, AttributeError, TypeError) as error:
+                raise ConfigError(
+                    f"Worker processes that are spawned get the stream's functions, and one of them cannot be sent "
+                    f"({error}): define it at the top of a module, or use threads, with num_workers=0."
+                ) from error
+        return dict(vars(self))
 
     def __iter__(self) -> StreamIterator:
         worker = get_worker_info()
@@ -214,7 +246,7 @@ class StreamIterator:
         return self
 
     def __next__(self) -> Tensors:
-        return sendable(tensors_of(next(self._batches)))
+        return Whole(tensors_of(next(self._batches)))
 
     def state_dict(self) -> dict[str, object]:
         """The state before the next batch, of this rank's lanes."""
@@ -234,17 +266,17 @@ def stream_state_from_snapshot(snapshot: Mapping[str, Any]) -> dict[str, object]
     It was a loader over a StreamDataset or over a data set of `fast_load_iterable_dataset`; with several ranks,
     `gm.merge_states` makes one state of those of all.
     """
-    found = snapshot if isinstance(snapshot, Mapping) else {}
-    workers = found.get("_snapshot", {}).get("_worker_snapshots")
-    holders = [found] if workers is None else list(workers.values())
-    if not found.get("_steps_since_snapshot", 0):
-        rows = [state for holder in holders if (state := holder.get("dataset_state"))]
-        if rows and len(rows) == len(holders):
-            return dict(join_states(rows))
-        states = [(holder.get("fetcher_state") or {}).get("dataset_iter_state") for holder in holders]
-        whole = [state["stream"] for state in states if isinstance(state, Mapping) and "stream" in state]
-        if len(whole) == 1:
-            return dict(whole[0])
-    raise StateError(
-        "This is no snapshot of a StatefulDataLoader over a StreamDataset or a data set of rows at a step of its own."
-    )
+    if since := steps_since(snapshot):
+        raise StateError(
+            f"The places in this snapshot are those of {counted(since, 'step')} before it: take it at a multiple of "
+            "snapshot_every_n_steps, or leave that at 1."
+        )
+    holders = holders_of(snapshot)
+    rows = [state for holder in holders if (state := inside(holder, "dataset_state"))]
+    if rows and len(rows) == len(holders):
+        return dict(join_states(rows))
+    states = [inside(holder, "fetcher_state", "dataset_iter_state", "stream") for holder in holders]
+    whole = [state for state in states if state is not None]
+    if len(whole) != 1 or not isinstance(whole[0], Mapping) or since is None:
+        raise StateError("This is no snapshot of a StatefulDataLoader over a StreamDataset or a data set of rows.")
+    return dict(whole[0])

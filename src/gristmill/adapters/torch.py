@@ -30,6 +30,7 @@ from gristmill.adapters.parcel import sendable
 from gristmill.core.arguments import refuse
 from gristmill.core.errors import ConfigError, StateError
 from gristmill.core.html import counted
+from gristmill.core.values import Count, fits
 from gristmill.loader.batch import Assembler, Group
 from gristmill.loader.fill import Batch, as_keys
 from gristmill.loader.groups import step_after
@@ -65,6 +66,8 @@ def data_parallel_rank(mesh: DeviceMesh | None = None) -> tuple[int, int]:
 
 
 def _rank_in_mesh(mesh: DeviceMesh) -> tuple[int, int]:
+    if not hasattr(mesh, "mesh_dim_names"):
+        raise refuse("mesh", 'a DeviceMesh of the data-parallel dimensions, such as mesh["dp"]', mesh)
     if wrong := _SAME_ROWS.intersection(mesh.mesh_dim_names or ()):
         raise ConfigError(
             f"Ranks along {', '.join(sorted(wrong))} must see the same rows: give the data-parallel dimensions of "
@@ -94,7 +97,7 @@ def as_device(device: torch.device | str) -> torch.device:
     """A torch device, or its name."""
     try:
         return torch.device(device)
-    except (RuntimeError, TypeError) as error:
+    except (RuntimeError, TypeError, ValueError) as error:
         raise refuse("device", "a device of torch that this machine has, such as 'cpu' or 'cuda'", device) from error
 
 
@@ -241,19 +244,32 @@ def state_from_snapshot(plan: Plan, snapshot: Mapping[str, Any]) -> State:
     It fits any number of workers (`BatchDataset.resume`) and of ranks, and any loader of ours.
     """
     plan = as_plan("plan", plan)
-    states = _iterator_states(snapshot) if isinstance(snapshot, Mapping) else []
-    if not states or None in states:
+    states = [inside(holder, "fetcher_state", "dataset_iter_state") for holder in holders_of(snapshot)]
+    since = steps_since(snapshot)
+    if not states or None in states or since is None:
         raise StateError("This is no snapshot of a StatefulDataLoader over a BatchDataset.")
     # The worker whose turn it is has the earliest step.
     earliest = min(check_state(plan, state) for state in states)
-    return make_state(plan, step_after(plan, earliest, snapshot.get("_steps_since_snapshot", 0)))
+    return make_state(plan, step_after(plan, earliest, since))
 
 
-def _iterator_states(snapshot: Mapping[str, Any]) -> list[object]:
-    """The states of a snapshot's iterators, one without workers, else one a worker."""
-    workers = snapshot.get("_snapshot", {}).get("_worker_snapshots")
-    holders = [snapshot] if workers is None else list(workers.values())
-    return [(holder.get("fetcher_state") or {}).get("dataset_iter_state") for holder in holders]
+def holders_of(snapshot: object) -> list[object]:
+    """What holds the states of a snapshot's iterators: itself without workers, else one a worker."""
+    workers = inside(snapshot, "_snapshot", "_worker_snapshots")
+    return list(workers.values()) if isinstance(workers, Mapping) else [snapshot]
+
+
+def steps_since(snapshot: object) -> int | None:
+    """The steps from where the states of a snapshot were taken to where it was; None if it is damaged."""
+    steps = inside(snapshot, "_steps_since_snapshot")
+    return 0 if steps is None else steps if fits(steps, Count) else None
+
+
+def inside(value: object, *keys: str) -> Any:
+    """What lies under keys in mappings in mappings; None where there is none."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
 
 
 class SampleDataset(Dataset[Tensors]):
