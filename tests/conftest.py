@@ -24,12 +24,13 @@ from gristmill.store.writer import shard_cuts, shard_name, write_shard
 sys.path.append(str(Path(__file__).parent))
 from forked_ranks import run_ranks
 from near_texts import edit, engine, jaccard, make_batch, shingles, texts_of
+from nobody import as_nobody, open_folder
 from s3_fixtures import _proxy, proxy, server, upload
 from spark_cluster import needs_cluster, spark, spark_cluster, spark_connect
 
 __all__ = [  # fixtures
-    "_proxy", "edit", "engine", "jaccard", "make_batch", "proxy", "run_ranks", "server", "shingles", "spark",
-    "spark_cluster", "spark_connect", "texts_of", "upload",
+    "_proxy", "as_nobody", "edit", "engine", "jaccard", "make_batch", "open_folder", "proxy", "run_ranks", "server",
+    "shingles", "spark", "spark_cluster", "spark_connect", "texts_of", "upload",
 ]  # fmt: skip
 
 # No deadlines: the first call of a kernel compiles it, and the machines are shared.

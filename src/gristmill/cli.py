@@ -12,7 +12,7 @@ from functools import partial
 
 from gristmill.cli_commands import add_commands
 from gristmill.cli_options import WHEN_STOPPED, Parser, option_name
-from gristmill.core.ending import Ending, fall_silent, leave, unread
+from gristmill.core.ending import Ending, fall_silent, leave, open_closed, unread
 from gristmill.core.errors import ConfigError, GristmillError, did_you_mean
 from gristmill.core.version import version
 from gristmill.core.watched import watched
@@ -21,6 +21,7 @@ from gristmill.places.storage import parse_storage, use
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the return value is the process's exit code. Without arguments it is that of the shell."""
+    open_closed()
     return watched(partial(_told, None)) if arguments is None else _told(arguments)
 
 

@@ -61,7 +61,7 @@ class SourceOptions:
     priority: int = 0
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.name, str) and self.name):
+        if not (fits(self.name, str) and self.name):
             raise ConfigError(f"A source's name must be text, not {self.name!r}.")
         object.__setattr__(self, "paths", tuple(os.fspath(path) for path in self._path_list()))
         check_fields(self, f"source {self.name!r}")

@@ -31,7 +31,7 @@ from gristmill.places.door import address_of, as_target, place_at, sizes
 from gristmill.places.storage import use
 from gristmill.recipe import Recipe, as_recipe
 from gristmill.sources.base import InputFile, expand
-from gristmill.sources.units import Unit, cut_units
+from gristmill.sources.units import Unit, cut_units, leads_nowhere
 from gristmill.stages.evaluations import curation_of
 from gristmill.stages.folders import RunFolders
 from gristmill.stages.forecast import RunForecast, forecast, preview
@@ -310,16 +310,18 @@ def _manifest(pipeline: Pipeline, splits: Splits, tokenizer: Tokenizer) -> Manif
 
 
 def _input_checksum(path: Address) -> str:
-    """What identifies an input file, which may have gone or not come since it was read."""
+    """What identifies an input file, which may have gone or not come since it was read; none of a link to nothing."""
     try:
-        return sampled_checksum(path)
+        return "" if leads_nowhere(path) else sampled_checksum(path)
     except OSError as error:
         raise SourceError(f"{path} cannot be read ({error.strerror}): look what ails it, and run again.") from error
 
 
 def _input_sizes(files: list[InputFile]) -> list[int]:
     try:
-        return list(sizes(str(file.path) for file in files))
+        gone = [leads_nowhere(file.path) for file in files]
+        found = sizes(str(file.path) for file, nothing in zip(files, gone, strict=True) if not nothing)
+        return [0 if nothing else next(found) for nothing in gone]
     except OSError as error:
         name = error.filename
         raise SourceError(f"{name} cannot be read ({error.strerror}): look what ails it, and run again.") from error

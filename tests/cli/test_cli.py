@@ -62,6 +62,20 @@ def test_an_error_that_nobody_reads_ends_a_command_too(tmp_path: Path) -> None:
     assert _unread("inspect", str(tmp_path), stderr=subprocess.STDOUT) == (128 + signal.SIGPIPE, None)
 
 
+@pytest.mark.parametrize(
+    ("closed", "arguments", "code"),
+    [(">&-", ["--version"], 0), (">&-", ["inspect", "STORE"], 0), (">&-", ["inspect", "nothing"], 2),
+     ("2>&-", ["inspect", "nothing"], 2), (">&- 2>&-", ["inspect", "nothing"], 2), (">&- 2>&-", ["--help"], 0)],
+)  # fmt: skip
+def test_a_command_whose_output_is_closed_does_what_it_does(
+    store: Path, closed: str, arguments: list[str], code: int
+) -> None:
+    words = [str(store) if word == "STORE" else word for word in arguments]
+    command = ["sh", "-c", f'"$@" {closed}', "sh", sys.executable, "-m", "gristmill", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == code and done.stdout == "" and "Traceback" not in done.stderr
+
+
 def test_another_pipe_that_breaks_is_the_machines_failure(call: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(chosen: object) -> None:
         raise BrokenPipeError(errno.EPIPE, "Broken pipe")

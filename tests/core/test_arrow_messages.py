@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from gristmill.core.arrow_messages import count_rows, unpacked_bytes
+from gristmill.core.arrow_messages import bodiless, count_rows, footer_blocks, prefix, unpacked_bytes
 
 
 def messages(table: pa.Table, packed: str | None = None) -> list[Any]:
@@ -54,3 +54,35 @@ def test_a_damaged_header_gives_an_answer_or_a_struct_error_and_nothing_else() -
         except struct.error:
             refused += 1
     assert refused
+
+
+def test_a_message_is_read_without_its_body() -> None:
+    for message in messages(pa.table({"text": ["a" * 100] * 250})):
+        found, body = bodiless(memoryview(message.metadata))
+        assert (found.type, body) == (message.type, message.body.size)
+    with pytest.raises((struct.error, pa.ArrowException, OSError)):
+        bodiless(memoryview(bytes(64)))
+
+
+def test_a_prefix_has_a_mark_since_2019() -> None:
+    data = messages(pa.table({"n": [1]}))[1].serialize().to_pybytes()
+    assert prefix(memoryview(data)) == (8, prefix(memoryview(data[4:]))[1]) and prefix(memoryview(bytes(4))) == (4, 0)
+
+
+@pytest.mark.parametrize("coded", [False, True])
+def test_a_footer_names_all_record_batches_and_whether_there_are_dictionaries(coded: bool) -> None:
+    column = pa.array(["a", "b"] * 50)
+    table = pa.table({"text": column.dictionary_encode() if coded else column})
+    sink = io.BytesIO()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=25)
+    data = sink.getvalue()
+    footer = memoryview(data)[-10 - int.from_bytes(data[-10:-6], "little") : -10]
+    blocks = footer_blocks(footer)
+    if coded:
+        assert blocks is None
+    else:
+        assert blocks and len(blocks) == 4
+        assert [pa.ipc.read_message(data[at : at + head + body]).body.size for at, head, body in blocks] == [
+            body for _, _, body in blocks
+        ]

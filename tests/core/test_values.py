@@ -52,7 +52,7 @@ def test_json_that_cannot_be_used_says_why(text: str | bytes, why: str) -> None:
 KINDS: list[tuple[Any, list[Any], list[Any]]] = [
     (int, [0, -5, 2**63 - 1], [True, 1.0, "1", None, 2**63, [1]]),
     (float, [0.5, 3], [True, float("nan"), float("inf"), "0.5", None]),
-    (str, ["", "a"], [1, None, b"a", ["a"]]),
+    (str, ["", "a", "é😀"], [1, None, b"a", ["a"], "\ud800", "é\udcff"]),
     (bool, [True, False], [0, 1, "yes"]),
     (str | None, ["a", None], [0, False]),
     (Literal["a", 1], ["a", 1], ["b", True, 1.0]),

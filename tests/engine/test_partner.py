@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -27,6 +29,16 @@ class Stubborn(Exception):
         raise TypeError("never")
 
 
+class Heard:
+    """What is heard of answers."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+
+    def note(self, answer: Any) -> None:
+        self.sizes.append(len(answer[1]))
+
+
 def begin(base: int) -> Callable[[str, int], Any]:
     if base < 0:
         raise ConfigError("A base is 0 or more.")
@@ -36,6 +48,10 @@ def begin(base: int) -> Callable[[str, int], Any]:
             raise ConfigError(f"No {size}.")
         if what == "stubborn":
             raise Stubborn("no way")
+        if what == "exits":
+            sys.exit(f"I stop at {size}.")
+        if what == "sleeps":
+            time.sleep(size)
         if what == "dies":
             os.kill(os.getpid(), signal.SIGKILL)
         return what, np.arange(base, base + size), np.full(size, 7, np.uint8)
@@ -46,7 +62,7 @@ def begin(base: int) -> Callable[[str, int], Any]:
 @pytest.fixture(scope="module")
 def partner() -> Iterator[Partner[Any]]:
     made = Partner(begin, 5, slots=3, slot_bytes=SLOT)
-    made.begun.result()
+    made.begun()
     yield made
     made.close()
 
@@ -64,7 +80,7 @@ def test_answers_come_in_turn_in_slots_or_through_the_pipe_and_slots_are_used_ag
         check(answer, size)
     del answer, asked, held
     gc.collect()
-    assert sorted(partner._slots._free) == [0, 1, 2]
+    assert partner._slots._memory[:3] == b"\1\1\1"
 
 
 def test_memory_that_somebody_holds_is_not_written_to(partner: Partner[Any]) -> None:
@@ -82,18 +98,72 @@ def test_more_is_asked_than_is_under_way_at_once(partner: Partner[Any]) -> None:
         check(each.result(), i)
 
 
+def test_answers_come_together_where_questions_wait_and_are_heard_of_when_they_come(partner: Partner[Any]) -> None:
+    heard = Heard()
+    asked = [partner.ask("numbers", i, heard=heard.note) for i in range(40)]
+    failing = partner.ask("fails", 1, heard=heard.note)
+    assert partner.left == 41 and not heard.sizes
+    asked[0].result()
+    assert heard.sizes == list(range(len(heard.sizes))) and partner.left == 41 - len(heard.sizes) - failing.told
+    while not failing.told:
+        partner.glance()  # which waits for none
+    assert heard.sizes == list(range(40)) and partner.left == 0
+    with pytest.raises(ConfigError):
+        failing.result()
+
+
 def test_an_error_is_raised_as_it_was_or_told_in_words_and_work_goes_on(partner: Partner[Any]) -> None:
     with pytest.raises(ConfigError, match=r"No 3\."):
         partner.ask("fails", 3).result()
     with pytest.raises(EngineError, match=r"A worker process failed: Stubborn: no way"):
         partner.ask("stubborn", 3).result()
+    with pytest.raises(SystemExit, match=r"I stop at 3\."):
+        partner.ask("exits", 3).result()
     check(partner.ask("numbers", 3).result(), 3)
+
+
+def test_where_answers_take_long_each_comes_when_it_is_there(partner: Partner[Any]) -> None:
+    assert partner.ask("sleeps", 1).result()[0] == "sleeps"
+    quick, slow = partner.ask("numbers", 3), partner.ask("sleeps", 3)
+    check(quick.result(), 3)
+    assert not slow.told
+    slow.result()
+
+
+def test_a_fork_that_drops_its_copies_of_answers_frees_no_slot_of_those_who_read_them(partner: Partner[Any]) -> None:
+    held = [partner.ask("numbers", 100).result() for _ in range(3)]
+    if not (child := os.fork()):
+        del held
+        gc.collect()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert partner._slots._memory[:3] == b"\0\0\0"
+    check(partner.ask("numbers", 2000).result(), 2000)
+    for answer in held:
+        check(answer, 100)
+
+
+def test_one_that_is_closed_gives_its_memory_back_without_pythons_collector() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        closed, heard = Partner(begin, 5, slots=2, slot_bytes=SLOT), Heard()
+        closed.begun()
+        asked = [closed.ask("numbers", 10, heard=heard.note) for _ in range(4)]
+        assert asked[0].result()[0] == "numbers"
+        closed.close()
+        memory = weakref.ref(closed._slots._memory)
+        closed.process.join(60)
+        del closed, asked
+        assert memory() is None
+    finally:
+        gc.enable()
 
 
 def test_what_cannot_begin_says_why() -> None:
     failing = Partner(begin, -1, slots=1, slot_bytes=SLOT)
     with pytest.raises(ConfigError, match="0 or more"):
-        failing.begun.result()
+        failing.begun()
     with pytest.raises(PartnerEnded):
         failing.ask("numbers", 1).result()
     failing.process.join(60)
@@ -113,7 +183,7 @@ def test_one_that_dies_is_told_and_what_it_gave_stays() -> None:
 
 def test_who_waits_for_an_answer_is_told_when_another_thread_closes() -> None:
     closed = Partner(begin, 5, slots=1, slot_bytes=SLOT)
-    closed.begun.result()
+    closed.begun()
     asked = closed.ask("numbers", 1)
     check(asked.result(), 1)
     told: list[BaseException] = []
@@ -147,7 +217,7 @@ def test_a_program_that_ends_with_an_open_partner_ends() -> None:
 
 UNGUARDED = """
 from gristmill.engine.partner import Partner
-Partner(print, b"x" * (1 << 20), slots=1, slot_bytes=1).begun.result()
+Partner(print, b"x" * (1 << 20), slots=1, slot_bytes=1).begun()
 """
 
 

@@ -135,6 +135,8 @@ def test_what_cannot_be_is_refused_in_a_sentence(tmp_path: Any, augment: Any, sa
     (lambda: gm.Mask(masked=0.8, random=0.3), "together at most 1"), (lambda: gm.Mask(token=None), "token"),  # type: ignore[arg-type]
     (lambda: gm.SpanCorruption(sentinels=[]), "sentinels"), (lambda: gm.SpanCorruption(sentinels="ab"), "sentinels"),
     (lambda: gm.SpanCorruption(density=1.0), "density"), (lambda: gm.SpanCorruption(mean_length=0.5), "mean_length"),
+    (lambda: gm.SpanCorruption(sentinels=np.arange(300, 400)), "sentinels is a list"),  # type: ignore[arg-type]
+    (lambda: gm.Mask(token="\ud800"), "surrogate"), (lambda: gm.SpanCorruption(sentinels=["\ud800"]), "sentinels"),
     (lambda: gm.Noise(vocab_size=1), "vocab_size"),
 ])  # fmt: skip
 def test_values_that_mean_nothing_are_refused(made: Any, said: str) -> None:

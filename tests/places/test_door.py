@@ -147,7 +147,7 @@ def test_one_path_and_several_are_a_list() -> None:
     assert as_addresses("paths", ("a", Path("b"))) == [Path("a"), Path("b")]
 
 
-@pytest.mark.parametrize("value", [None, 7, b"a", "", ["a", None], ["a", ""], {"a": 1}, "a\0b"])
+@pytest.mark.parametrize("value", [None, 7, b"a", "", ["a", None], ["a", ""], {"a": 1}, "a\0b", "a\ud800"])
 def test_what_names_no_file_is_refused(value: Any) -> None:
     with pytest.raises(ConfigError, match=r"(paths|Each of paths) must be a path"):
         as_addresses("paths", value)

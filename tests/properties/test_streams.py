@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gristmill as gm
+from ended_streams import served
 
 SEQ_LEN = 96
 LENGTHS = st.lists(st.lists(st.integers(0, 90), max_size=12), min_size=1, max_size=5).filter(any)
@@ -35,7 +36,7 @@ def short(document: dict[str, Any]) -> bool:
 def rows_of(batches: Any) -> list[str]:
     """Documents of padded rows of bytes."""
     found = []
-    for batch in batches:
+    for batch in served(batches):
         for row, mask in zip(batch["input_ids"], batch["attention_mask"], strict=True):
             if mask.any():
                 assert row[mask > 0][-1] == 256

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import webdataset
 from torch.utils.data import DataLoader
@@ -28,20 +30,24 @@ from gristmill.places.retrying import Patience
 from gristmill.places.storage import VARIABLE
 from gristmill.places.traffic import traffic
 
-KINDS = ("jsonl", "tar", "tar.gz")
+KINDS, TABLES = ("jsonl", "tar", "tar.gz"), ("arrow", "parquet")
 FAULTS = ("500", "503", "cut", "lost", "half", "shorter", "longer", "elsewhere")
 
 
 @pytest.fixture(scope="module")
 def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same 600 documents in three formats, 1.3 MB each, a folder a format."""
+    """The same 600 documents in five formats, 1.3 MB each, a folder a format."""
     root, rng = tmp_path_factory.mktemp("raw"), np.random.default_rng(0)
-    for kind in KINDS:
+    for kind in (*KINDS, *TABLES):
         (root / kind).mkdir()
     for i in range(3):
         texts = [f"<{i}-{j}> " + "word " * length for j, length in enumerate(rng.integers(50, 800, 200).tolist())]
         rows = [{"id": f"{i}-{j}", "text": text} for j, text in enumerate(texts)]
         (root / "jsonl" / f"{i}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        table = pa.Table.from_pylist(rows)
+        pq.write_table(table, root / "parquet" / f"{i}.parquet", row_group_size=20, compression="none")
+        with pa.ipc.new_stream(str(root / "arrow" / f"{i}.arrow"), table.schema) as writer:
+            writer.write_table(table, max_chunksize=20)
         for kind in KINDS[1:]:
             with tarfile.open(root / kind / f"{i}.{kind}", "w:gz" if kind.endswith("gz") else "w") as tar:
                 for j, text in enumerate(texts):
@@ -148,14 +154,70 @@ def test_objects_that_are_no_tars_or_break_off_are_named(
     assert loader.stats()["unreadable"] == 1 and loader.stats()["after"]["read"][0] > 200
 
 
-@pytest.mark.parametrize("kind", KINDS[:2])
+@pytest.mark.parametrize("kind", [*KINDS[:2], "arrow"])
 def test_an_epoch_fetches_little_more_than_the_files(there: str, raw: Path, proxy: Any, kind: str) -> None:
     total = sum(path.stat().st_size for path in (raw / kind).iterdir())
     made = gm.stream(f"{there}/{kind}").tokenize("byte").pack(512).batch(2, seed=1, epochs=1)
-    list(made)  # tars that are cut are looked through once
+    list(made)  # tars that are cut are looked through once, as are tables
     before = traffic.fetched_bytes
     list(made)
-    assert (traffic.fetched_bytes - before) < 1.6 * total
+    assert (traffic.fetched_bytes - before) < (1.3 if kind == "arrow" else 1.6) * total
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_tables_in_a_bucket_give_the_batches_of_those_on_disk(raw: Path, there: str, proxy: Any, kind: str) -> None:
+    assert_equal(served(stream(there, kind).loader(threads=2), 60), served(stream(raw, kind).loader(), 60))
+
+
+def test_a_file_is_asked_for_its_size_and_kind_once_and_a_unit_is_one_request(
+    raw: Path, there: str, proxy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gristmill.sources.lines._BEYOND", 1 << 13)  # no document of these is longer
+    made = gm.stream(f"{there}/jsonl").tokenize("byte").pack(512).batch(2, seed=1, epochs=3)
+    with made.loader(threads=0) as loader:
+        proxy.begin()
+        served_rows = sum(len(batch["input_ids"]) for batch in loader)
+    asked = [request for request in proxy.requests if ".jsonl" in request]
+    files, units = 3, len(made.units[0])
+    assert units > 2 * files and served_rows > 1000
+    assert len(asked) == files + 3 * units and all(request.startswith("GET") for request in asked)
+
+
+def test_units_are_asked_for_before_their_rows_come_to_them(raw: Path, there: str, proxy: Any) -> None:
+    made = gm.stream(f"{there}/jsonl").tokenize("byte").pack(512).batch(6, seed=1)
+    with made.loader(threads=0) as loader:
+        proxy.begin()
+        next(iter(loader))
+        until = time.monotonic() + 60
+        while len(proxy.requests) < 2 * 6 and time.monotonic() < until:
+            time.sleep(0.01)
+    assert len(proxy.requests) >= 2 * 6  # of each row the unit that it reads, and the next one
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_what_a_stream_asks_of_a_bucket_is_told_whoever_asks(raw: Path, there: str, proxy: Any, workers: int) -> None:
+    total = sum(path.stat().st_size for path in (raw / "jsonl").iterdir())
+    with gm.stream(f"{there}/jsonl").tokenize("byte").pack(512).batch(2, epochs=1).loader(workers=workers) as loader:
+        proxy.begin()
+        list(loader)
+        told = loader.stats()
+    assert told["requests"] == len(proxy.requests) > 3 and total < told["fetched_bytes"] < 1.6 * total
+    assert "requests" not in gm.stream(f"{raw}/jsonl").tokenize("byte").pack(512).batch(2).loader().stats()
+
+
+def test_a_file_that_is_replaced_while_a_stream_reads_it_is_told(
+    raw: Path, tmp_path: Path, proxy: Any, upload: Callable[[Path, str], str]
+) -> None:
+    data = (raw / "jsonl" / "0.jsonl").read_bytes()
+    (tmp_path / "0.jsonl").write_bytes(data)
+    where = upload(tmp_path, "streams/replaced")
+    with gm.stream(f"{where}/0.jsonl").tokenize("byte").pack(512).batch(1, seed=1).loader(threads=0) as loader:
+        batches = iter(loader)
+        next(batches)
+        (tmp_path / "0.jsonl").write_bytes(data.replace(b"word", b"wort"))
+        upload(tmp_path, "streams/replaced")
+        with pytest.raises(gm.SourceError, match=r"streams/replaced/0.jsonl cannot be read \(it was replaced while"):
+            list(itertools.islice(batches, 10_000))
 
 
 @pytest.fixture(scope="module")

@@ -161,6 +161,18 @@ def test_unreadable_documents_are_skipped_counted_by_source_and_named(make: Make
     assert "line 2" in said and "b.txt" in said
 
 
+def test_a_link_to_nothing_is_a_file_that_cannot_be_read(make: Make, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text("a")
+    (tmp_path / "in" / "b.txt").symlink_to("gone")
+    with pytest.raises(gm.SourceError, match=r"b.txt cannot be read \(a link to nothing\)"):
+        make("out", tmp_path / "in")
+    root = make("skipped", tmp_path / "in", on_error="skip", val_fraction=0)
+    assert len(documents(root)) == 1 and sum(n for (stage, _), n in funnel(root).items() if stage == "unreadable") == 1
+    with pytest.raises(gm.SourceError, match=r"b.txt cannot be read"):
+        make("out", tmp_path / "in" / "a.txt", decontaminate={"paths": [str(tmp_path / "in")]})
+
+
 def test_an_unreadable_document_ends_the_run_without_a_store(make: Make, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "a"}\nnot json\n')
     with pytest.raises(gm.SourceError, match="line 2"):

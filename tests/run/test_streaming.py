@@ -22,6 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gristmill as gm
+from ended_streams import served
 from gristmill.streaming import unheeded
 
 LONGEST = 4096
@@ -111,7 +112,7 @@ def streamed(recipe: dict[str, Any], lanes: int = 5) -> tuple[Counter[bytes], De
     """Each document's tokens, and what was decided of the others, as a stream of one epoch has them."""
     stream = gm.stream_recipe(recipe, progress=False).pad(LONGEST).batch(lanes, seed=7, epochs=1)
     with stream.loader(keys="attention_mask", examples=10**6) as loader:
-        found = rows_of(iter(loader))
+        found = rows_of(served(loader))
         return found, Counter(tuple(map(row.get, ("id", "source", "rule", "reason"))) for row in loader.dropped())
 
 

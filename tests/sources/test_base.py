@@ -11,6 +11,8 @@ import pytest
 
 from gristmill.core.errors import ConfigError, SourceError
 from gristmill.sources.base import Format, InputFile, Mishap, Mishaps, Part, expand, parts_from, skippable
+from gristmill.sources.units import cut_units, read_unit
+from nobody import AsNobody
 
 
 def write(folder: Path, names: Iterable[str]) -> Path:
@@ -77,6 +79,8 @@ def test_a_path_without_files_is_named(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="names no file") as caught:
             expand("web", [str(tmp_path / missing)])
         assert missing in str(caught.value) and "'web'" in str(caught.value)
+    with pytest.raises(ConfigError, match=r"'::' \(source 'web'\) names no file"):
+        expand("web", ["::"])
 
 
 def test_a_file_that_is_named_twice_is_refused(tmp_path: Path) -> None:
@@ -113,6 +117,40 @@ def test_files_that_are_missing_from_a_range_are_named(tmp_path: Path) -> None:
 def test_names_that_really_hold_braces_or_colons_are_read(tmp_path: Path) -> None:
     write(tmp_path, ["{a,b}.txt", "c::d.txt"])
     assert names(tmp_path / "{a,b}.txt", tmp_path / "c::d.txt") == ["{a,b}.txt", "c::d.txt"]
+
+
+@pytest.mark.parametrize(("given", "said"), [
+    ("d", r"The folder .*/d/sub cannot be listed \(Permission denied\)"),
+    ("d/**/*.txt", r"The folder .*/d/sub cannot be listed \(Permission denied\)"),
+    ("d/*/*.txt", r"The folder .*/d/sub cannot be listed \(Permission denied\)"),
+    ("d/sub/*.txt", r"/d/sub.* cannot be .* \(Permission denied\)"),
+    ("d/*/c.txt", r"/d/sub/c.txt cannot be looked at \(Permission denied\)"),
+    ("d/sub/c.txt", r"/d/sub/c.txt cannot be looked at \(Permission denied\)"),
+    ("{d/a.txt,d/sub/*.txt}", r"/d/sub.* cannot be .* \(Permission denied\)"),
+])  # fmt: skip
+def test_what_may_not_be_looked_at_is_told_by_whatever_names_it(
+    open_folder: Path, as_nobody: AsNobody, given: str, said: str
+) -> None:
+    write(open_folder, ["d/a.txt", "d/sub/c.txt"])
+    (open_folder / "d" / "sub").chmod(0)
+    given = given.replace("{d", f"{open_folder}/{{d") if given.startswith("{") else f"{open_folder}/{given}"
+    with as_nobody():
+        with pytest.raises(SourceError, match=said):
+            names(given)
+        assert names(open_folder / "d" / "*.txt") == ["a.txt"]
+
+
+@pytest.mark.parametrize("given", ["", "*.txt", "**/*"])
+def test_a_link_to_nothing_is_a_file_that_its_reader_names(tmp_path: Path, given: str) -> None:
+    write(tmp_path, ["a.txt"])
+    for name, to in (("b.txt", "gone"), ("c.txt", "c.txt"), (".hidden", "gone")):
+        (tmp_path / name).symlink_to(to)
+    assert names(tmp_path / given) == ["a.txt", "b.txt", "c.txt"]
+    mishaps = Mishaps("skip")
+    for unit in cut_units(expand("web", [str(tmp_path / given)]), {"web": Format()}):
+        list(read_unit(unit, Format(), mishaps))
+    assert [said.rpartition("/")[2] for said in mishaps.examples] == [
+        "b.txt cannot be read (a link to nothing).", "c.txt cannot be read (a link to nothing)."]  # fmt: skip
 
 
 @pytest.mark.parametrize(("options", "said"), [

@@ -100,6 +100,12 @@ def test_a_bad_line_names_file_and_line(lines: Lines, case: str) -> None:
     assert "part.jsonl, line 3" in str(caught.value)
 
 
+@pytest.mark.parametrize("case", sorted(BAD_LINES.keys() - {"missing key", "empty object"}))
+def test_a_bad_line_says_that_it_can_be_skipped(lines: Lines, case: str) -> None:
+    with pytest.raises(SourceError, match=r'Mend it, or say on_error="skip"\.$'):
+        lines(BAD_LINES[case][0])
+
+
 def test_skipping_keeps_the_good_lines_and_counts_the_bad(lines: Lines) -> None:
     mishaps = Mishaps("skip")
     bad = [line for line, _ in BAD_LINES.values()]

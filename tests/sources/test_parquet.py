@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
-from gristmill.sources.base import Format, InputFile, Part
+from far_place import Far, there
+from gristmill.core.errors import SourceError
+from gristmill.places import door
+from gristmill.sources import parquet
+from gristmill.sources.base import Format, InputFile, Mishaps, Part
 from gristmill.sources.parquet import cut_row_groups
+from gristmill.sources.streams import Stream
+from gristmill.sources.units import read_part
 
 Read = Callable[..., list[dict[str, Any]]]
 
@@ -34,3 +42,27 @@ def test_parts_are_runs_of_row_groups(tmp_path: Path, read: Read) -> None:
 def test_a_packed_file_stays_whole(tmp_path: Path) -> None:
     file = InputFile("web", tmp_path / "a.parquet.gz", "a.parquet.gz")
     assert cut_row_groups(file, Format(), 100, 10) == [Part(file, size=100)]
+
+
+def test_a_packed_file_of_something_else_is_refused_before_it_is_unpacked(
+    tmp_path: Path, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.parquet.gz").write_bytes(gzip.compress(bytes(40 << 20)))
+    taken, read_chunk = list[int](), Stream.read
+    monkeypatch.setattr(Stream, "read", lambda *given: taken.append(1) or read_chunk(*given))
+    with pytest.raises(SourceError, match=r"a.parquet.gz does not begin with PAR1 once it is unpacked"):
+        read(tmp_path / "a.parquet.gz")
+    assert len(taken) == 1
+
+
+def test_the_footer_of_a_file_elsewhere_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(door.PLACES, "far", Far)
+    monkeypatch.setattr(parquet, "_FOOTERS", 2)
+    files = [there(write(tmp_path / f"{i}.parquet").path) for i in range(3)]
+    parts = [part for file in files for part in cut_row_groups(file, Format(), 1 << 20, 20_000)]
+    assert len(parquet._footers) == 2
+    ends = {file.name: file.size for file in files}
+    for part, footers in ((parts[-1], 0), (parts[-2], 0), (parts[0], 1), (parts[1], 0)):
+        Far.reads.clear()
+        assert sum(len(batch) for batch in read_part(part, Format(), Mishaps()))
+        assert sum(start + size == ends[part.file.name] for start, size in Far.reads) == footers, part

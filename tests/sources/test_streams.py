@@ -6,6 +6,7 @@ import bz2
 import gzip
 import lzma
 import os
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,6 @@ import pytest
 import zstandard
 
 from gristmill.core.errors import SourceError
-from gristmill.sources import lines
 from gristmill.sources.base import Format, Mishaps
 
 Read = Callable[..., list[dict[str, Any]]]
@@ -44,10 +44,7 @@ def test_several_members_and_frames_are_one_file(tmp_path: Path, read: Read, suf
 
 
 @pytest.mark.parametrize("harm", ["cut off", "overwritten"])
-def test_damage_is_named_and_what_came_before_stays(
-    tmp_path: Path, read: Read, suffix: str, harm: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lines, "CHUNK_BYTES", 1 << 12)
+def test_damage_is_named_and_what_came_before_stays(tmp_path: Path, read: Read, suffix: str, harm: str) -> None:
     data = bytearray(PACKERS[suffix](LINES) + PACKERS[suffix](LINES))
     path = tmp_path / f"a.jsonl{suffix}"
     middle = len(data) * 3 // 4
@@ -63,6 +60,17 @@ def test_damage_is_named_and_what_came_before_stays(
         assert mishaps.skipped >= 1
         with pytest.raises(SourceError, match=r"a\.jsonl\.\w+"):
             read(path)
+
+
+def test_of_a_gzip_file_that_breaks_off_every_byte_before_is_read(tmp_path: Path, read: Read) -> None:
+    data = gzip.compress(LINES)[:-3000]
+    (tmp_path / "a.jsonl.gz").write_bytes(data)
+    whole = zlib.decompressobj(31).decompress(data)
+    mishaps = Mishaps("skip")
+    found = read(tmp_path / "a.jsonl.gz", None, mishaps)
+    assert len(found) == whole.count(b"\n") > 1000 and mishaps.skipped == 1
+    with pytest.raises(SourceError, match=f"cut off after {len(whole):,} unpacked bytes"):
+        read(tmp_path / "a.jsonl.gz")
 
 
 def test_a_name_that_does_not_fit_the_content_is_told(tmp_path: Path, read: Read, suffix: str) -> None:

@@ -77,12 +77,17 @@ DATA = st.sampled_from(
     [b"", b"one", b"two " * 300, "grüße".encode(), b"\xef\xbb\xbfmarked", b"\xef\xbb\xbf" * 2, b"\xef\xbb", b"\xff",
      b"\xbf", b"{}", b'{"id": "i", "n": 1, "text": "t"}', b"[", bytes(512), b"x" * 5000]
 )  # fmt: skip
-KINDS = st.sampled_from([*[tarfile.REGTYPE] * 12, tarfile.AREGTYPE, tarfile.CONTTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE])
+KINDS = st.sampled_from(
+    [*[tarfile.REGTYPE] * 12, tarfile.AREGTYPE, tarfile.CONTTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE,
+     tarfile.FIFOTYPE, b"V", b"Z"]
+)  # fmt: skip
 MEMBERS = st.lists(st.tuples(FOLDERS, STEMS, SUFFIXES, DATA, KINDS), max_size=12)
 PLAIN = st.lists(
     st.tuples(st.just(""), st.sampled_from("abcdefgh"), st.sampled_from([".txt", ".jpg"]), DATA, st.just(b"0")),
     max_size=12,
 )
+# Blocks that become zeros.
+HOLES = st.none() | st.tuples(st.integers(0, 20), st.sampled_from([1, 2, 3, 8, 20]))
 # A byte of a header, and what it becomes; sums are mended or not.
 DAMAGE = st.lists(
     st.tuples(st.integers(0, 20), st.integers(0, 511), st.sampled_from([0, 32, 48, 55, 128, 255])), max_size=3
@@ -94,6 +99,7 @@ DAMAGE = st.lists(
     PLAIN | MEMBERS,
     st.sampled_from([tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]),
     DAMAGE,
+    HOLES,
     st.booleans(),
     st.none() | st.integers(0, 20_000),
     st.lists(st.integers(0, 20_000), max_size=4),
@@ -101,8 +107,8 @@ DAMAGE = st.lists(
     st.sampled_from([1024, 2500, 1 << 20]),
 )
 def test_runs_and_a_walk_member_by_member_tell_the_same(
-    tmp_path_factory: Any, members: list[Any], format: int, damage: list[Any], mended: bool, end: int | None,
-    edges: list[int], text: str, buffer: int,
+    tmp_path_factory: Any, members: list[Any], format: int, damage: list[Any], hole: tuple[int, int] | None,
+    mended: bool, end: int | None, edges: list[int], text: str, buffer: int,
 ) -> None:  # fmt: skip
     path = tmp_path_factory.mktemp("tar") / "a.tar"
     with tarfile.open(path, "w", format=format) as out:
@@ -115,6 +121,8 @@ def test_runs_and_a_walk_member_by_member_tell_the_same(
         if mended:
             made[at + 148 : at + 156] = b" " * 8
             made[at + 148 : at + 156] = b"%06o\0 " % sum(made[at : at + 512])
+    if hole:
+        made[hole[0] * 512 : sum(hole) * 512] = bytes(hole[1] * 512)
     path.write_bytes(made[:end])
     compare(path, Format(text=text, fields=("n",)), edges, buffer)
 

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import gzip
 import io
+import os
 import tarfile
+import zlib
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import webdataset
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gristmill.core.errors import SourceError
 from gristmill.sources.base import Format, InputFile, Mishaps, Part
+from gristmill.sources.streams import Stream
+from gristmill.sources.tar import TarReader
 from gristmill.sources.units import read_from
+from gristmill.sources.webdataset import _grouped
 
 Read = Callable[..., list[dict[str, Any]]]
 
@@ -58,20 +66,32 @@ def test_names_that_climb_write_nothing_and_are_cleaned(tmp_path: Path, read: Re
     assert sorted(tmp_path.rglob("*")) == [inner, path]
 
 
-def test_links_and_folders_are_no_documents(tmp_path: Path, read: Read) -> None:
-    with tarfile.open(tmp_path / "a.tar", "w") as tar:
-        for name, kind in (("link.txt", tarfile.SYMTYPE), ("folder.txt", tarfile.DIRTYPE)):
-            member = tarfile.TarInfo(name)
-            member.type, member.linkname = kind, "/etc/passwd"
-            tar.addfile(member)
-    assert read(tmp_path / "a.tar") == []
+@pytest.mark.parametrize("format", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_links_that_are_called_as_texts_are_told_and_others_ignored(tmp_path: Path, read: Read, format: int) -> None:
+    (tmp_path / "1.txt").write_text("one")
+    (tmp_path / "2.txt").hardlink_to(tmp_path / "1.txt")
+    (tmp_path / "3.txt").symlink_to("1.txt")
+    (tmp_path / "4.json").symlink_to("1.txt")
+    (tmp_path / "5.jpg").symlink_to("1.txt")
+    (tmp_path / "5.txt").write_text("five")
+    os.mkfifo(tmp_path / "6.pipe")
+    (tmp_path / "6.txt").write_text("six")
+    (tmp_path / "7.txt").mkdir()
+    with tarfile.open(tmp_path / "a.tar", "w", format=format) as tar:
+        for path in sorted(path for path in tmp_path.iterdir() if path.name[0].isdigit()):
+            tar.add(path, path.name)
+    with pytest.raises(SourceError, match=r"sample '2' has a member .txt that is a link.*--hard-dereference"):
+        read(tmp_path / "a.tar")
+    mishaps = Mishaps("skip")
+    assert [row["text"] for row in read(tmp_path / "a.tar", None, mishaps)] == ["one", "five", "six"]
+    assert mishaps.skipped == 3 and mishaps.ignored["web"] == 2
 
 
 def test_samples_that_hold_no_text_are_mishaps(tmp_path: Path, read: Read) -> None:
     members = [("1.jpg", b""), ("2.json", b"{"), ("3.json", b"[]"), ("4.json", b'{"txt": 1}'), ("5.txt", b"\xff"),
                ("6.txt", b"good")]  # fmt: skip
     path = write_tar(tmp_path / "a.tar", *members)
-    with pytest.raises(SourceError, match=r"a.tar, sample '1' has no member .txt, .text or .json"):
+    with pytest.raises(SourceError, match=r"a.tar, sample '1' has no member .text, .txt or .json"):
         read(path)
     mishaps = Mishaps("skip")
     assert [row["text"] for row in read(path, None, mishaps)] == ["good"]
@@ -90,6 +110,90 @@ def test_a_tar_that_breaks_off_keeps_what_came_before(tmp_path: Path, read: Read
         read(path)
     mishaps = Mishaps("skip")
     assert len(read(path, None, mishaps)) == 9 and mishaps.skipped == 1
+    assert "sample '9' breaks off there, and is left out" in mishaps.examples[0]
+
+
+DAMAGED = {
+    "text": (["4.txt"], "before that, '4', is kept and may lack members", 5),
+    "text and another": (["4.txt", "4.jpg"], "before that, '4', is kept and may lack members", 5),
+    "JSON alone": (["4.json"], "sample '4' breaks off there, and is left out", 4),
+    "another alone": (["4.jpg"], "sample '4' breaks off there, and is left out", 4),
+}
+
+
+@pytest.mark.parametrize(("last", "fate", "count"), DAMAGED.values(), ids=DAMAGED)
+@pytest.mark.parametrize("name", ["a.tar", "a.tar.gz"])
+def test_the_sample_before_the_damage_is_kept_where_it_has_a_text_and_told_in_any_case(
+    tmp_path: Path, read: Read, last: list[str], fate: str, count: int, name: str
+) -> None:
+    names = [*(f"{i}.txt" for i in range(4)), *last, "5.txt", "6.txt"]
+    data = bytearray(write_tar(tmp_path / "b.tar", *((name, b"{}") for name in names)).read_bytes())
+    at = 1024 * (4 + len(last))
+    data[at : at + 512] = b"damage! " * 64
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    with pytest.raises(SourceError, match=rf"a wrong checksum|a bad number.*{fate}"):
+        read(tmp_path / name)
+    mishaps = Mishaps("skip")
+    assert len(read(tmp_path / name, None, mishaps)) == count
+    assert mishaps.skipped == 1 and fate in mishaps.examples[0]
+
+
+def test_the_last_sample_of_a_packed_tar_that_breaks_off_is_kept(tmp_path: Path, read: Read) -> None:
+    data = write_tar(tmp_path / "b.tar", *((f"{i}.txt", b"text") for i in range(4))).read_bytes()
+    begun = zlib.compressobj(wbits=31)
+    (tmp_path / "a.tar.gz").write_bytes(begun.compress(data[: 3 * 1024]) + begun.flush(zlib.Z_FULL_FLUSH))
+    mishaps = Mishaps("skip")
+    assert len(read(tmp_path / "a.tar.gz", None, mishaps)) == 3
+    assert mishaps.skipped == 1 and "after 3,072 unpacked bytes" in mishaps.examples[0]
+    assert "before that, '2', is kept and may lack members" in mishaps.examples[0]
+
+
+@pytest.mark.parametrize(("text", "found"), [
+    ("text", ["TEXT", "TXT1"]), ("txt", ["TXT", "TXT1"]), ("TXT", ["TXT", "TXT1"]), ("TEXT", ["TEXT"]),
+])  # fmt: skip
+def test_a_named_text_is_that_one_alone_and_the_default_prefers_it(
+    tmp_path: Path, read: Read, text: str, found: list[str]
+) -> None:
+    path = write_tar(tmp_path / "a.tar", ("0.TEXT", b"TEXT"), ("0.txt", b"TXT"), ("1.Txt", b"TXT1"))
+    mishaps = Mishaps("skip")
+    assert [row["text"] for row in read(path, Format(text=text), mishaps)] == found
+    assert mishaps.skipped == 2 - len(found)
+    only = write_tar(tmp_path / "b.tar", ("1.text", b"TEXT"))
+    if text.lower() == "txt":
+        with pytest.raises(SourceError, match=r"sample '1' has no member \.txt or \.json"):
+            read(only, Format(text=text))
+
+
+NAMES = st.sampled_from(["0.txt", "./0.txt", "../0.json", "0.json", "d/0.txt", "d//0.json", "./d/0.txt", "1.jpg"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(NAMES, max_size=8))
+def test_samples_are_those_of_the_webdataset_package_by_names_as_they_stand(
+    tmp_path_factory: Any, names: list[str]
+) -> None:
+    path = write_tar(tmp_path_factory.mktemp("tar") / "a.tar", *((name, b"{}") for name in names))
+    try:
+        theirs = [
+            (sample["__key__"], sorted(key for key in sample if not key.startswith("__")))
+            for sample in webdataset.WebDataset(str(path), shardshuffle=False, empty_check=False)
+        ]
+    except ValueError:  # of two members of one name
+        theirs = None
+    file, found = InputFile("web", path, path.name), []
+    with Stream(file) as stream:
+        for _, members in _grouped(TarReader(stream), Counter(), "web"):
+            each = list(members)
+            found.append((each[0].key, sorted(member.suffix for member in each)))
+    assert theirs is None or found == theirs
+    assert (theirs is None) == any(len(set(suffixes)) < len(suffixes) for _, suffixes in found)
+
+
+def test_names_that_are_one_only_once_they_are_cleaned_are_two_samples_of_one_id(tmp_path: Path, read: Read) -> None:
+    path = write_tar(tmp_path / "a.tar", ("./0.txt", b"one"), ("0.txt", b"two"), ("1.txt", b"three"))
+    with pytest.raises(SourceError, match=r"has at 1 the id 'web/a.tar:0' of an earlier document"):
+        read(path)
+    assert [row["text"] for row in read(path, None, Mishaps("skip"))] == ["one", "three"]
 
 
 def test_a_file_that_is_no_tar_is_named(tmp_path: Path, read: Read) -> None:
@@ -108,8 +212,12 @@ def test_members_without_a_key_belong_to_no_sample_as_in_the_webdataset_package(
 
 def test_the_text_is_the_member_that_is_called_as_the_text_field(tmp_path: Path, read: Read) -> None:
     path = write_tar(tmp_path / "a.tar", ("1.txt", b"one"), ("1.en.md", b"two"), ("2.txt", b"three"))
-    assert [row["text"] for row in read(path, Format(text="en.md"))] == ["two", "three"]
     assert [row["text"] for row in read(path)] == ["one", "three"]
+    mishaps = Mishaps("skip")
+    assert [row["text"] for row in read(path, Format(text="en.md"), mishaps)] == ["two"]
+    assert mishaps.skipped == 1  # a text that was not asked for is no text
+    with pytest.raises(SourceError, match=r"sample '2' has no member \.en\.md or \.json\. Name the member by text="):
+        read(path, Format(text="en.md"))
 
 
 def test_a_member_that_comes_twice_in_a_sample_is_a_mishap(tmp_path: Path, read: Read) -> None:

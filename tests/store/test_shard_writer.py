@@ -11,7 +11,8 @@ import pytest
 import webdataset
 
 import gristmill as gm
-from gristmill.core.errors import ConfigError
+from gristmill.core.errors import ConfigError, EngineError
+from nobody import AsNobody
 
 
 def theirs(*paths: Path) -> list[dict[str, Any]]:
@@ -109,6 +110,17 @@ def written_beside(folder: Path) -> list[Path]:
     with gm.ShardWriter(f"{folder}/a-%03d.tar", start_shard=1) as shards:
         shards.write({"__key__": "2", "txt": "beside"})
     return sorted(folder.iterdir())
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("name", ["shut/a-%d.tar", "shut/below/a-%d.tar"])
+def test_a_folder_that_nothing_can_be_written_to_is_a_sentence(
+    open_folder: Path, as_nobody: AsNobody, name: str, overwrite: bool
+) -> None:
+    (open_folder / "shut").mkdir(mode=0)
+    shards = gm.ShardWriter(open_folder / name, overwrite=overwrite)
+    with as_nobody(), pytest.raises(EngineError, match=r"a-0.tar cannot be written \(Permission denied\)"):
+        shards.write({"__key__": "a", "txt": "x"})
 
 
 @pytest.mark.parametrize("pattern", ["a.tar", "a-%d.tar.gz", "a-%d-%d.tar", "a-%s", "%", 7, "https://host/a-%d.tar"])

@@ -98,3 +98,23 @@ def test_a_function_that_raises_is_named_with_the_document(tmp_path: Path, word:
     with pytest.raises(gm.GristmillError, match=r"picky.*the mill stands still") as caught:
         list(stream.batch(1, epochs=1, shuffle=False))
     assert (GOOD[0] if batch else GOOD[1]) in str(caught.value)
+
+
+@pytest.mark.parametrize(("name", "data", "said"), [
+    ("a.jsonl", b"", r"1 file of 0 bytes"), ("a.jsonl", b"{bad", r"1 could not be read.*a.jsonl, line 1 is not"),
+    ("a.txt", b"\xff", r"1 could not be read.*a.txt is not UTF-8"),
+])  # fmt: skip
+def test_epochs_without_a_document_are_an_error(tmp_path: Path, name: str, data: bytes, said: str) -> None:
+    (tmp_path / name).write_bytes(data)
+    stream = gm.stream(str(tmp_path), on_error="skip").tokenize("byte").chunk(64).batch(2, epochs=1)
+    for threads in (0, 2):
+        with pytest.raises(gm.SourceError, match=said):
+            list(stream.loader(threads=threads))
+    with pytest.warns(UserWarning, match=said):
+        assert sum(len(list(stream.loader(rank, 2))) for rank in (0, 1)) == 0
+
+
+def test_a_rank_without_rows_is_no_error_where_nothing_was_left_out(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(jsonl(GOOD[:1]))
+    stream = gm.stream(str(tmp_path)).tokenize("byte").chunk(64).batch(2, epochs=1)
+    assert sorted(len(list(stream.loader(rank, 2))) for rank in (0, 1)) == [0, 1]

@@ -21,8 +21,9 @@ def walked(walk: Walk) -> list[tuple[int, int]]:
     for lane in range(walk.lanes):
         turn = 0
         while units := walk.turn(lane, turn):
+            assert len({epoch for epoch, _ in units}) == 1 and len(units) <= walk.hold
             found += units
-            turn += 1
+            turn += len(units)
     return found
 
 

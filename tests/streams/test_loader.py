@@ -162,7 +162,11 @@ def test_a_stream_whose_filters_leave_nothing_is_an_error_and_no_endless_search(
     with pytest.raises(gm.SourceError, match="loosen the filters"):
         next(iter(stream.batch(4).loader()))
     loader = stream.batch(4, epochs=2).loader()
-    assert list(loader) == [] and loader.stats()["dropped"] == {"length": {"too_few_chars": 240}}
+    with pytest.raises(gm.SourceError, match=r"No document .* is left \(length dropped 240\)"):
+        list(loader)
+    assert loader.stats()["dropped"] == {"length": {"too_few_chars": 240}}
+    with pytest.warns(UserWarning, match=r"This rank has no rows: .*length dropped"):
+        assert list(stream.batch(4, epochs=1).loader(1, 2)) == []
 
 
 def test_a_function_that_raises_is_named_with_its_document_and_the_loader_can_go_on(files: Files) -> None:
@@ -243,3 +247,21 @@ def test_a_stream_that_is_killed_goes_on_to_the_same_batches(files: Files, tmp_p
 def test_wrong_options_are_refused_in_a_sentence(files: Files, wrong: dict[str, Any], said: str) -> None:
     with pytest.raises(gm.ConfigError, match=said):
         bytes_stream(files()).batch(4).loader(**wrong)
+
+
+def test_units_that_are_held_together_are_of_one_epoch(files: Files) -> None:
+    folder = files(count=3, rows=20)
+    loader = gm.stream(str(folder)).tokenize("byte").pad(400).batch(2, seed=0, epochs=3, hold=50).loader()
+    served = Counter(
+        (int(sample[1]), row[mask].tobytes())
+        for batch in loader
+        for sample, row, mask in zip(*(batch[key] for key in ("sample_ids", "input_ids", "loss_mask")), strict=True)
+        if mask.any()
+    )
+    assert len(served) == served.total() == 3 * 60 and {epoch for epoch, _ in served} == {0, 1, 2}
+
+
+def test_a_row_that_meets_no_document_says_which_source_and_what_dropped_them(files: Files) -> None:
+    stream = gm.stream(str(files()), name="books").filter("length", min_chars=10_000).tokenize("byte").pad(64)
+    with pytest.raises(gm.SourceError, match=r"units of the source 'books' .* is left \(length dropped \d+\)"):
+        next(iter(stream.batch(2, hold=1_000_000).loader()))

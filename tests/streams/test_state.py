@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 import gristmill as gm
-from gristmill.streams.state import as_places, as_text
+from gristmill.streams.state import as_places, as_text, sealed
 
 from .conftest import Files, bytes_stream, taken
 
@@ -73,16 +73,59 @@ def test_a_state_of_another_stream_is_told_what_differs(files: Files) -> None:
             other.loader().load_state_dict(state)
 
 
-@pytest.mark.parametrize(
-    "change", [{"version": 2}, {"lanes": "x"}, {"lanes": "0" * 15}, {"streams": 2}, {"step": "3"}, {"lanes": None}]
-)
+DAMAGES: list[dict[str, Any]] = [
+    {"version": 3}, {"version": np.arange(2)}, {"version": None}, {"lanes": "x"}, {"lanes": "0" * 15}, {"lanes": ""},
+    {"lanes": None}, {"lanes": "\ud800"}, {"streams": 2}, {"streams": 0}, {"streams": -1}, {"streams": 2**60},
+    {"step": "3"}, {"step": -5}, {"step": 4}, {"step": np.arange(2)}, {"world_size": 0}, {"world_size": -1},
+    {"world_size": 2**31}, {"world_size": 2**31, "rank": 2**31 - 1}, {"rank": 1}, {"rank": -1}, {"rank": True},
+    {"digest": "0" * 8}, {"digest": 5}, {"parts": []},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", DAMAGES, ids=str)
 def test_a_damaged_state_is_an_error_of_its_own(files: Files, change: dict[str, Any]) -> None:
     stream, (state,) = states_of(files(), 1, 2)
-    with pytest.raises(gm.StateError):
-        stream.loader().load_state_dict({**state, **change})
+    damaged = {**state, **change}
+    for take in (stream.loader().load_state_dict, lambda each: gm.merge_states([each])):
+        with pytest.raises(gm.StateError):
+            take(damaged)
+    if not {"digest", "step"} & change.keys():  # one that somebody has made, who knows how
+        with pytest.raises(gm.StateError):
+            stream.loader().load_state_dict(sealed(damaged))
+
+
+def test_what_is_no_state_is_an_error_of_its_own(files: Files) -> None:
+    stream, _ = states_of(files(), 1, 2)
     for other in ({}, [], None, {"step": 3}):
         with pytest.raises(gm.GristmillError):
             stream.loader().load_state_dict(other)
+
+
+def test_a_state_of_which_one_character_was_changed_is_refused(files: Files) -> None:
+    stream, (state,) = states_of(files(), 1, 5)
+    for i in range(0, len(state["lanes"]), 7):
+        other = "0" if state["lanes"][i] != "0" else "1"
+        changed = {**state, "lanes": state["lanes"][:i] + other + state["lanes"][i + 1 :]}
+        for take in (stream.loader().load_state_dict, stream.loader().restore, lambda each: gm.merge_states([each])):
+            with pytest.raises(gm.StateError, match="is not as it was saved"):
+                take(changed)
+
+
+def test_a_state_from_before_digests_is_told_its_version(files: Files) -> None:
+    stream, (state,) = states_of(files(), 1, 2)
+    old = {key: value for key, value in {**state, "version": 1}.items() if key != "digest"}
+    with pytest.raises(gm.StateError, match="version 1; this software reads 2"):
+        stream.loader().load_state_dict(old)
+
+
+@pytest.mark.parametrize("cut", [0, 15, 45])
+def test_states_of_ranks_that_lack_rows_are_not_merged(files: Files, cut: int) -> None:
+    states = states_of(files(), 2, 2)[1]
+    for rank in range(2):
+        short = list(states)
+        short[rank] = sealed({**states[rank], "lanes": states[rank]["lanes"][:cut]})
+        with pytest.raises(gm.StateError, match="it is damaged"):
+            gm.merge_states(short)
 
 
 @pytest.mark.parametrize("states", [[], None, 3, "abc"])

@@ -15,6 +15,8 @@ import gristmill as gm
 
 from .conftest import Files, bytes_stream, copied, served_texts
 
+HALF = "half \ud800"
+
 
 def test_each_word_gives_another_stream(files: Files) -> None:
     plain = gm.stream(str(files()))
@@ -26,13 +28,20 @@ def test_each_word_gives_another_stream(files: Files) -> None:
     (lambda s: gm.stream([]), "paths"), (lambda s: gm.stream(3), "paths"),
     (lambda s: gm.stream("x", on_error="stop"), "on_error"),
     (lambda s: s.filter("lenght"), "length"), (lambda s: s.filter("length", least=3), "least"),
-    (lambda s: s.filter(3), "rule"), (lambda s: s.map(None), "function"),
+    (lambda s: s.filter(3), "rule must be the name of a filter or a function"), (lambda s: s.map(None), "function"),
     (lambda s: s.filter(print, min_chars=3), "min_chars"),
     (lambda s: s.chunk(32), "tokenize"), (lambda s: s.tokenize("byte").batch(4), "chunk"),
     (lambda s: s.tokenize("byte").pack(8).filter("length"), "before pack"), (lambda s: s.tokenize("gpt1"), "gpt2"),
     (lambda s: s.tokenize("byte").pack(0), "seq_len"), (lambda s: s.tokenize("byte").pack(32).batch(0), "batch_size"),
     (lambda s: s.tokenize("byte").pack(32).batch(4, epochs=0), "epochs"),
     (lambda s: s.clean(unicode="nfd"), "unicode"),
+    (lambda s: gm.stream("::").files(), "'::' .source 'data'. names no file"),
+    *((lambda s, each=each: gm.stream("x", **each), "surrogate|fields must be")  # type: ignore[misc]
+      for each in ({"text": HALF}, {"id": HALF}, {"name": HALF}, {"fields": [HALF]}, {"fields": HALF})),
+    (lambda s: s.filter("function", path="\0", function="x"), "without a NUL character"),
+    (lambda s: s.filter("function", path=HALF), "surrogate"), (lambda s: gm.stream_recipe(HALF), "a name can have"),
+    (lambda s: s.tokenize("byte").augment(gm.FIM(prefix=HALF)), "surrogate"),
+    (lambda s: gm.mix({HALF: s}, {HALF: 1}), "a mapping of names"),
     (lambda s: list(gm.stream("nothing/*.jsonl").tokenize("byte").pack(32).batch(4)), "nothing"),
 ])  # fmt: skip
 def test_wrong_words_are_refused_in_a_sentence(make: Any, said: str, files: Files) -> None:
@@ -77,13 +86,13 @@ def test_steps_of_one_name_are_told_apart(files: Files) -> None:
     assert shown == ["function", "empty-2", "function-2"]
 
 
-@pytest.mark.parametrize("answer", [3, b"bytes", {"text": 3}, ["a"], "\ud800"])
+@pytest.mark.parametrize("answer", [3, b"bytes", {"text": 3}, {"txt": "a"}, {}, ["a"], "\ud800"])
 def test_a_map_that_gives_no_text_is_told_for_which_document(files: Files, answer: Any) -> None:
     with pytest.raises(gm.GristmillError, match="document '0-0'"):
         texts_of(gm.stream(str(files(count=1, rows=2))).map(lambda row: answer))
 
 
-@pytest.mark.parametrize("answer", [3, pa.array(["a"]), pa.array([1, 2, 3])])
+@pytest.mark.parametrize("answer", [3, pa.array(["a"]), pa.array([1, 2, 3]), pa.table({"txt": ["a"] * 3})])
 def test_a_map_of_batches_that_gives_other_rows_is_refused(files: Files, answer: Any) -> None:
     with pytest.raises(gm.ConfigError, match="3 texts"):
         texts_of(gm.stream(str(files(count=1, rows=3))).map(lambda batch: answer, batch=True))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
+import os
+import tarfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -102,6 +105,78 @@ def test_packed_tars_cannot_be_sought_in_and_what_is_read_again_is_counted(
     again.load_state_dict(loader.state_dict())
     assert_equal(taken(again, 20), taken(loader, 20))
     assert 20 < again.stats()["read_again"] < 100 and len(first) == 150
+
+
+def tar_by_sizes(path: Path, sizes: list[int]) -> list[str]:
+    """A tar of samples with texts of about so many bytes, as old as every other of these."""
+    texts = [f"sample {i} ".ljust(size, "x") for i, size in enumerate(sizes)]
+    with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as tar:
+        for i, text in enumerate(texts):
+            member = tarfile.TarInfo(f"{i:03d}.txt")
+            member.size = len(text)
+            tar.addfile(member, io.BytesIO(text.encode()))
+    os.utime(path, (1, 1))
+    return texts
+
+
+def read_in_parts(path: Path, on_error: str = "raise") -> tuple[list[str], Any]:
+    stream = gm.stream(str(path), text="txt", on_error=on_error).tokenize("byte").pad(1024).batch(3, epochs=1)
+    loader = stream.loader(threads=0, keys="attention_mask")
+    return sorted(served_texts(copied(iter(loader)), 3)), loader.stats()
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where indices of tars are kept, of small ones too."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("gristmill.sources.tar_index._LEAST_BYTES", 1)
+    return tmp_path / "cache" / "gristmill" / "tars"
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_a_tar_that_takes_the_place_of_one_of_equal_size_and_time_is_read_whole(
+    tmp_path: Path, kept: Path, is_new: bool
+) -> None:
+    first, second = [900, 100] * 40, [100, 900] * 40
+    texts = tar_by_sizes(tmp_path / "a.tar", first)
+    assert read_in_parts(tmp_path / "a.tar")[0] == sorted(texts) and list(kept.iterdir())
+    size = (tmp_path / "a.tar").stat().st_size
+    texts = tar_by_sizes(tmp_path / ("b.tar" if is_new else "a.tar"), second)
+    if is_new:
+        os.replace(tmp_path / "b.tar", tmp_path / "a.tar")
+    assert (tmp_path / "a.tar").stat().st_size == size
+    assert read_in_parts(tmp_path / "a.tar")[0] == sorted(texts)
+
+
+def test_an_index_of_another_tar_is_told_by_whoever_reads_up_to_where_it_is_wrong(
+    tmp_path: Path, kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gristmill.places.local.Local.identity", lambda place: (place.size(), 0))  # as if none knew
+    tar_by_sizes(tmp_path / "a.tar", [100, 100, 900] * 40)
+    read_in_parts(tmp_path / "a.tar")
+    texts = tar_by_sizes(tmp_path / "a.tar", [900, 100, 100] * 40)
+    found, stats = read_in_parts(tmp_path / "a.tar", "skip")
+    assert found != sorted(texts) and "is another tar than the one" in str(stats["unreadable_first"])
+    assert read_in_parts(tmp_path / "a.tar")[0] == sorted(texts)
+
+
+def test_the_sample_before_the_damage_is_served_and_a_resume_serves_it_again(tmp_path: Path) -> None:
+    texts = tar_by_sizes(tmp_path / "a.tar", [100] * 10)
+    data = bytearray((tmp_path / "a.tar").read_bytes())
+    data[5 * 1024 : 5 * 1024 + 100] = b"!" * 100
+    (tmp_path / "a.tar").write_bytes(data)
+    stream = gm.stream(str(tmp_path), text="txt", on_error="skip").tokenize("byte").pad(128).batch(1, epochs=1)
+    loader = stream.loader(threads=0, keys="attention_mask")
+    states, batches = [], []
+    for batch in loader:
+        batches += copied(iter([batch]))
+        states.append(loader.state_dict())
+    assert sorted(served_texts(batches, 1)) == sorted(texts[:5])
+    assert "'004', is kept and may lack members" in str(loader.stats()["unreadable_first"])
+    for step, state in enumerate(states):
+        again = stream.loader(threads=0, keys="attention_mask")
+        again.load_state_dict(state)
+        assert_equal(copied(iter(again)), batches[step + 1 :])
 
 
 def test_samples_that_cannot_be_read_are_named_or_counted(tmp_path: Path, files: Files) -> None:

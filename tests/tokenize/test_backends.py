@@ -21,12 +21,13 @@ from gristmill.core.errors import ConfigError
 from gristmill.core.texts import Texts, from_strings
 from gristmill.tokenize import backends
 from gristmill.tokenize.backends import (
+    LibraryErrors,
     backend_versions,
     build_encoder,
     choose_backend,
     join,
-    library_errors,
     without_eos,
+    without_silent,
 )
 from gristmill.tokenize.definition import Definition
 from gristmill.tokenize.encodings import named_definition
@@ -93,6 +94,23 @@ def test_documents_beside_each_other_are_encoded_as_each_by_itself(gpt2: Definit
     assert [row.tolist() for row in each] == [ids[a:b].tolist() for a, b in pairwise(offsets.tolist())]
 
 
+@pytest.mark.parametrize("name", ["gigatoken", "tiktoken", "byte"])
+def test_documents_come_in_the_order_that_is_asked_for(gpt2: Definition, name: str) -> None:
+    strings = ["one", "", "two " * 30, "naïve", "日本語 three"]
+    encoder = build_encoder(gpt2, name)
+    for order in ([4, 2, 0, 1, 3], [3, 1], [2], []):
+        for each in (strings, [*strings[:4], f"four {backends._MARK}"]):  # which gigatoken takes one by one
+            expected = encoder.encode(from_strings([each[i] for i in order]), 50256)
+            found = encoder.encode(from_strings(each), 50256, np.array(order, np.int64))
+            assert all(map(np.array_equal, found, expected))
+
+
+def test_documents_that_are_their_end_alone_are_left_out() -> None:
+    ids, offsets = np.array([1, 2, 9, 9, 3, 9, 9], np.uint16), np.array([0, 3, 4, 6, 7])
+    kept = without_silent(ids, offsets, np.diff(offsets) == 1)
+    assert [array.tolist() for array in kept] == [[1, 2, 9, 3, 9], [0, 3, 5]]
+
+
 @functools.cache
 def _encoder(definition: Definition) -> backends.Encoder:
     return build_encoder(definition, "gigatoken")
@@ -135,10 +153,10 @@ def test_rows_are_joined_with_their_ends_and_offsets_and_none_is_no_ids() -> Non
 def test_what_a_library_raises_is_one_sentence_and_what_stops_a_process_is_not_touched() -> None:
     with (
         pytest.raises(ConfigError, match=r"^The file cannot be used: first line\.$"),
-        library_errors("The file cannot be used"),
+        LibraryErrors("The file cannot be used"),
     ):
         raise BaseException("first line\nsecond")
-    with pytest.raises(KeyboardInterrupt), library_errors("The file"):
+    with pytest.raises(KeyboardInterrupt), LibraryErrors("The file"):
         raise KeyboardInterrupt
 
 

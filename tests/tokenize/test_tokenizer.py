@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tiktoken_ext import openai_public
 from tokenizers import Tokenizer as HFTokenizer
 
+from gristmill.core.arrays import Ints
 from gristmill.core.errors import ConfigError, SourceError
 from gristmill.core.texts import Texts, byte_letters
 from gristmill.tokenize import Tokenizer, encode_batch, load_tokenizer
@@ -266,8 +267,8 @@ def tamper(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the fast path change one id."""
     honest = GigatokenEncoder.encode
 
-    def encode(self: GigatokenEncoder, texts: Texts, eos: int) -> Encoded:
-        found = honest(self, texts, eos)
+    def encode(self: GigatokenEncoder, texts: Texts, eos: int, order: Ints | None = None) -> Encoded:
+        found = honest(self, texts, eos, order)
         changed = found.ids.copy()
         changed[1] = 7
         return found._replace(ids=changed)

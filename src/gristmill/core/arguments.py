@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import SupportsIndex, TypeVar
 
 from gristmill.core.errors import ConfigError, did_you_mean
-from gristmill.core.values import shown
+from gristmill.core.values import fits, shown
 
 T = TypeVar("T")
 PathLike = str | os.PathLike[str]
@@ -46,7 +46,7 @@ def as_flag(name: str, value: object) -> bool:
 
 def as_text(name: str, value: object, wanted: str = "text") -> str:
     """A string that is not empty."""
-    if not isinstance(value, str) or not value:
+    if not isinstance(value, str) or not value or not fits(value, str):
         raise refuse(name, wanted, value)
     return value
 
@@ -63,14 +63,14 @@ def as_choice(name: str, value: object, known: Sequence[str]) -> str:
 def as_names(name: str, value: object, wanted: str = "a name or a list of names") -> tuple[str, ...]:
     """One name, or several."""
     names = (value,) if isinstance(value, str) else value
-    if not isinstance(names, Sequence | set | frozenset) or not all(isinstance(each, str) for each in names):
+    if not isinstance(names, Sequence | set | frozenset) or not all(fits(each, str) for each in names):
         raise refuse(name, wanted, value)
     return tuple(names)
 
 
 def as_mapping(name: str, value: Mapping[str, T], wanted: str) -> dict[str, T]:
     """A mapping of names to anything."""
-    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+    if not isinstance(value, Mapping) or not all(fits(key, str) for key in value):
         raise refuse(name, wanted, value)
     return dict(value)
 

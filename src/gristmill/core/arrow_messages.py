@@ -15,8 +15,46 @@ _KIND, _HEADER, _BODY_BYTES = 1, 2, 3
 _RECORD_BATCH = 3
 _BATCH_LENGTH, _BATCH_BUFFERS, _BATCH_COMPRESSION = 0, 2, 3
 _DICTIONARY_BATCH = 1
+# Of the index at the end of an IPC file; a block of it is a message: its byte (8), the bytes up to its body (4, and 4
+# that are empty), and those of the body (8).
+_FOOTER_DICTIONARIES, _FOOTER_BATCHES = 2, 3
+_BLOCK = np.dtype([("at", "<i8"), ("head", "<i4"), ("", "<i4"), ("body", "<i8")])
 # A packed buffer begins with its unpacked size; -1 is one that is not packed after all.
 _SIZE_BYTES = 8
+
+
+def prefix(data: memoryview) -> tuple[int, int]:
+    """Of the first 8 bytes of a message: how many come before its metadata, and how long that is; 0 ends a stream.
+
+    Streams from before 2019 have no mark in front of the length.
+    """
+    first = _number(data, 0, "<i")
+    return (8, _number(data, 4, "<i")) if first == -1 else (4, first)
+
+
+def bodiless(metadata: memoryview) -> tuple[pa.Message, int]:
+    """A message by its metadata alone, which Arrow checks as it does all, and the bytes that its body should have."""
+    data = bytearray(metadata)
+    at = _field(memoryview(data), _number(memoryview(data), 0, "<I"), _BODY_BYTES)
+    size = _number(memoryview(data), at, "<q") if at else 0
+    if at:
+        struct.pack_into("<q", data, at, 0)
+    return pa.ipc.read_message(pa.py_buffer(struct.pack("<ii", -1, len(data)) + data)), size
+
+
+def footer_blocks(data: memoryview) -> list[tuple[int, int, int]] | None:
+    """Of the footer of an IPC file: byte, bytes up to the body and those of the body of each record batch.
+
+    None if there are dictionaries.
+    """
+    table = _number(data, 0, "<I")
+    if (at := _field(data, table, _FOOTER_DICTIONARIES)) and _number(data, at + _number(data, at, "<I"), "<I"):
+        return None
+    if not (at := _field(data, table, _FOOTER_BATCHES)):
+        return []
+    vector = at + _number(data, at, "<I")
+    blocks = np.frombuffer(data, _BLOCK, _number(data, vector, "<I"), vector + 4)
+    return list(zip(*(blocks[name].tolist() for name in ("at", "head", "body")), strict=True))
 
 
 def count_rows(message: pa.Message) -> int:

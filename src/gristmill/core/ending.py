@@ -101,6 +101,16 @@ class Ending:
         return 128 + number
 
 
+def open_closed() -> None:
+    """Let what is printed go nowhere where stdout or stderr was closed, as by `>&-`.
+
+    It takes the number of what was closed, which a file that is being written would otherwise get.
+    """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
+
+
 def unread() -> bool:
     """Whether what is printed goes into a pipe that nobody reads any more, as behind `| head`."""
     return bool(_closed_pipes())

@@ -51,6 +51,10 @@ class Texts:
         for begin, end in pairwise(self.offsets.tolist()):
             yield self.data[begin:end].tobytes().decode()
 
+    def ordered(self, rows: Ints | None) -> Texts:
+        """These rows, in this order; None for all as they are."""
+        return self if rows is None else self.gather(rows)
+
     def gather(self, rows: Ints) -> Texts:
         """A copy of these rows."""
         from gristmill.core.kernels.texts import gather

@@ -29,6 +29,7 @@ _WORDS: Mapping[object, str] = {
 }  # fmt: skip
 # Escapes of lone surrogates, which are no characters: what holds one can be neither hashed nor printed.
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_LONE = re.compile("[\ud800-\udfff]")
 _shown = reprlib.Repr()
 _shown.maxstring = _shown.maxother = _shown.maxlong = 60
 
@@ -102,8 +103,10 @@ def check_kinds(
     """Refuse a value that is not of the kind that its key asks for; keys that are not there are the caller's affair."""
     for key, kind in kinds.items():
         if key in values and not fits(values[key], kind):
-            message = f"{where}: {key} cannot be {shown(values[key])}: it is {spelt(kind)}."
-            raise error(message, arguments=key)
+            value, why = values[key], f"it is {spelt(kind)}"
+            if isinstance(value, str) and not is_text(value):
+                why = "it holds half of a surrogate pair, which no text does"
+            raise error(f"{where}: {key} cannot be {shown(value)}: {why}.", arguments=key)
 
 
 def check_there(
@@ -121,10 +124,10 @@ def check_there(
 def as_saved(state: object, kind: type, version: int, whose: str) -> Mapping[str, object]:
     """A state as it was saved, by the keys and kinds of its TypedDict; one of another version is refused, too."""
     kinds = kinds_of(kind)
+    if isinstance(state, Mapping) and fits(made := state.get("version"), int) and made != version:
+        raise StateError(f"The checkpoint has version {shown(made)}; this software reads {version}.")
     if not isinstance(state, Mapping) or any(key not in state for key in kinds):
         raise StateError(f"This is no state of {whose}: it must have {', '.join(kinds)}.")
-    if state["version"] != version:
-        raise StateError(f"The checkpoint has version {shown(state['version'])}; this software reads {version}.")
     check_kinds(state, kinds, "the checkpoint", StateError)
     return state
 
@@ -149,8 +152,15 @@ def fits(value: object, kind: object) -> bool:
         return isinstance(value, Mapping) and all(fits(k, parts[0]) and fits(v, parts[1]) for k, v in value.items())
     if isinstance(origin, type) and issubclass(origin, Sequence):
         return _fits_list(value, parts)
+    if kind is str:
+        return isinstance(value, str) and is_text(value)
     wide = isinstance(value, int) and not -(2**63) <= value < 2**63  # it needs more than 64 bits
     return kind not in _PLAIN or (_is_plain(value, kind) and not wide)
+
+
+def is_text(value: str) -> bool:
+    """Whether UTF-8 can hold it: lone surrogates can be neither hashed nor printed."""
+    return value.isascii() or _LONE.search(value) is None
 
 
 def _fits_list(value: object, kinds: Sequence[object]) -> bool:

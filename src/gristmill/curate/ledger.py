@@ -48,6 +48,10 @@ class Ledger:
     noted: bool = True
     _dropped: list[pa.Table] = field(default_factory=list)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """As its fields: each block of a stream that comes from another process brings one."""
+        return Ledger, (self.counts, self.reasons, self.edits, self.noted, self._dropped)
+
     @property
     def facts(self) -> dict[str, object]:
         """As a JSON value: documents and bytes after each step, documents by reason, documents edited."""

@@ -127,7 +127,7 @@ class SpanCorruption(Augmentation):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.sentinels or not fits(self.sentinels, Sequence[Token]):
+        if not fits(self.sentinels, Sequence[Token]) or not self.sentinels:
             raise ConfigError(f"SpanCorruption: sentinels is a list of tokens, not {shown(self.sentinels)}.")
         object.__setattr__(self, "sentinels", tuple(self.sentinels))
 
@@ -143,7 +143,7 @@ class SpanCorruption(Augmentation):
 class Mask(Augmentation):
     """The share `rate` of tokens is asked for: labels have them where they are, and -100 everywhere else.
 
-    Of these, the share `masked` becomes `token` in the inputs, `random` any other token, and the rest stays.
+    Of these, the share `masked` becomes `token` in the inputs, `random` any token, and the rest stays.
     """
 
     name, targets, last = "mask", ("labels", "loss_mask"), True
@@ -171,7 +171,7 @@ class Mask(Augmentation):
 
 @dataclass(frozen=True)
 class Noise(Augmentation):
-    """The share `rate` of the inputs' tokens becomes any other token; labels are what they would have been."""
+    """The share `rate` of the inputs' tokens becomes any token; labels are what they would have been."""
 
     name, targets, last = "noise", ("labels",), True
 

@@ -86,6 +86,10 @@ class Place(Protocol):
     def stamp(self) -> tuple[int, int]:
         """What differs once the bytes do: the size, and a number that moves with every change."""
 
+    def identity(self) -> tuple[int, ...]:
+        """What differs for another file of the same size and time, too: the size, and numbers of this machine's."""
+        return self.stamp()
+
     def entries(self) -> list[tuple[str, bool]]:
         """What a folder holds, sorted by name: whether each is a folder itself; nothing where there is none."""
 
@@ -103,6 +107,10 @@ class Place(Protocol):
         """The files that this address matches as a pattern, sorted; itself if it is one."""
 
     # Reading.
+
+    def pinned(self) -> Place:
+        """The file as it is when it is first read: where versions have names, no other one is."""
+        return self
 
     def open(self, *, buffered: bool = True) -> IO[bytes]:
         """A stream that can seek; not buffered, for readers that jump about, it reads what they ask for and no more."""

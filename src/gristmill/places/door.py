@@ -87,7 +87,17 @@ def as_address(name: str, value: object, wanted: str = "a path") -> Address:
         raise refuse(name, wanted, value)
     if "\0" in os.fspath(value):
         raise refuse(name, f"{wanted} without a NUL character", value)
+    if not _is_name(os.fspath(value)):
+        raise refuse(name, f"{wanted} of characters that a name can have", value)
     return address_of(value)
+
+
+def _is_name(path: str) -> bool:
+    """Whether a file can be called so: of surrogates some stand for bytes that are no UTF-8, others for nothing."""
+    try:
+        return bool(os.fsencode(path))
+    except UnicodeEncodeError:
+        return False
 
 
 def as_addresses(name: str, value: object, wanted: str = "a path or a list of paths") -> list[Address]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import glob
 import os
 import re
 import secrets
@@ -18,6 +17,7 @@ from typing import IO, TYPE_CHECKING
 from gristmill.core.arguments import PathLike
 from gristmill.core.errors import ConfigError, EngineError
 from gristmill.places.base import Place
+from gristmill.places.globbing import globbed, is_nothing
 
 if TYPE_CHECKING:
     from gristmill.core.arrays import Bytes
@@ -29,8 +29,6 @@ WORK = ".work"
 _MAKES_FOLDERS: ContextVar[bool] = ContextVar("makes folders", default=True)
 # What one call reads whole.
 _FEW_BYTES = 1 << 12
-# What a file system says where nothing is, and where nothing can be.
-_NOTHING = {errno.ENOENT, errno.ENOTDIR, errno.EBADF, errno.ELOOP, errno.ENAMETOOLONG}
 # What a file system says where a hard link cannot be: another device, none known here, another's file, too many.
 _NO_HARD_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP}
 
@@ -57,7 +55,7 @@ class Local(Place):
         try:
             return os.stat(self.path, follow_symlinks=links).st_mode
         except (OSError, ValueError) as error:
-            if getattr(error, "errno", errno.ENOENT) in _NOTHING:
+            if is_nothing(error):
                 return 0
             raise
 
@@ -79,6 +77,11 @@ class Local(Place):
         found = os.stat(self.path)
         return found.st_size, found.st_mtime_ns
 
+    def identity(self) -> tuple[int, ...]:
+        """Times can be set (`rsync -t`, `cp -p`); that of a change of the file or its name cannot."""
+        found = os.stat(self.path)
+        return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+
     def entries(self) -> list[tuple[str, bool]]:
         """A link to a folder is none."""
         if not self.is_folder():
@@ -92,13 +95,17 @@ class Local(Place):
             real = os.path.realpath(here)
             folders[:] = sorted(name for name in folders if not name.startswith(".") and real not in seen)
             shown = sorted(name for name in names if not name.startswith(".") and real not in seen)
-            yield here, [name for name in shown if not links or Local(os.path.join(here, name)).is_file()]
+            yield here, [name for name in shown if not links or Local(os.path.join(here, name))._is_given()]
             seen.add(real)
 
     def matching(self) -> list[str]:
         if self.is_file():
             return [self.path]
-        return [name for name in sorted(glob.glob(self.path, recursive=True)) if os.path.isfile(name)]
+        return [name for name in sorted(globbed(self.path)) if Local(name)._is_given()]
+
+    def _is_given(self) -> bool:
+        """Whether a folder or a pattern gives this name: a file, or a link to nothing, which its reader names."""
+        return self.is_file() or (self.is_link() and not self.exists())
 
     def open(self, *, buffered: bool = True) -> IO[bytes]:
         return open(self.path, "rb", buffering=-1 if buffered else 0)

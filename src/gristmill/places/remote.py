@@ -19,6 +19,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import IO, TYPE_CHECKING, TypeVar, cast
 
+from gristmill.core.cached import cached_property
 from gristmill.core.errors import ConfigError, EngineError, GristmillError
 from gristmill.core.extras import extra
 from gristmill.core.hashing import hash64
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 # What S3 copies by itself.
 _SERVER_COPIES = 5 << 30
 _PAGE = 1000
+# Of an object that is pinned its first bytes are known: enough to tell what kind of file it is.
+_OPENING_BYTES = 8
 Result = TypeVar("Result")
 
 
@@ -165,6 +168,9 @@ class Remote(Place):
         return entry["path"] != self._key and (entry["size"] > 0 or Remote(f"{self._root}/{entry['path']}").is_file())
 
     # Reading.
+
+    def pinned(self) -> Remote:
+        return _Pinned(self.path)
 
     def open(self, *, buffered: bool = True) -> IO[bytes]:
         raw = Flow(self) if buffered else Stream(self)
@@ -348,6 +354,42 @@ class Remote(Place):
     def put_if(self, data: bytes, version: str | None) -> str:
         """Replace this version of the object, or make it where there is none; FileExistsError where that is not so."""
         return self._put(data, "create" if version is None else {"e_tag": version})
+
+
+class _Pinned(Remote):
+    """One version of an object: how long it is, and how it begins, is asked for once, by one request.
+
+    There may be one for each file of a large stream, so that it holds little.
+    """
+
+    @cached_property
+    def _opening(self) -> tuple[int, str | None, bytes]:
+        """Size, version and first bytes."""
+        if was_forked():
+            found = super().head()
+            return found["size"], found["e_tag"], self.read_tagged(0, _OPENING_BYTES, found["e_tag"])
+        found, opening = self._asked(partial(_opened, self._key))
+        traffic.add(fetched_bytes=len(opening))
+        return found["size"], found["e_tag"], opening
+
+    def pinned(self) -> Remote:
+        return self
+
+    def head(self) -> ObjectMeta:
+        size, tag, _ = self._opening
+        return cast("ObjectMeta", {"path": self._key, "size": size, "e_tag": tag})
+
+    def read(self, start: int = 0, size: int = -1) -> bytes:
+        whole, tag, opening = self._opening
+        if start == 0 and 0 <= size <= len(opening):
+            return opening[:size]
+        return self.read_tagged(start, min(size, whole - start) if size >= 0 else whole - start, tag)
+
+
+def _opened(key: str, store: ObjectStore) -> tuple[ObjectMeta, bytes]:
+    """What an object is, and its first bytes."""
+    found = obstore.get(store, key, options={"range": (0, _OPENING_BYTES)})
+    return found.meta, bytes_of(found).tobytes()
 
 
 def _head(key: str, store: ObjectStore) -> ObjectMeta:

@@ -91,16 +91,37 @@ def _carried(fields: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class InputFile:
-    """A file of a source; `name` is its path below what the user named, free of the machine's folders."""
+    """A file of a source; `name` is its path below what the user named, free of the machine's folders.
+
+    `size`, where it is known, is the bytes that the file had when it was cut: with others it may not be read.
+    """
 
     source: str
     path: Address
     name: str
+    size: int | None = field(default=None, compare=False)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return InputFile, (self.source, self.path, self.name, self.size)
 
     @cached_property
     def spelt(self) -> str:
         """The path as text: Python's paths take four calls for it, each time."""
         return os.fspath(self.path)
+
+    @cached_property
+    def place(self) -> Place:
+        """Where its bytes are; of a file whose size is known they are those of one version."""
+        place = place_at(self.spelt)
+        return place if self.size is None else place.pinned()
+
+    def check(self, size: int) -> None:
+        """Refuse a file that has other bytes than when it was cut: they would be other documents."""
+        if self.size not in (None, size):
+            raise SourceError(
+                f"{self.path} had {self.size:,} bytes when the stream began and now has {size:,}.",
+                "Files of a stream may not change while it is read: start it anew, or name those alone that are whole.",
+            )
 
     def at(self, mark: str, place: object) -> str:
         """The id of a document by its place: `web/part.jsonl@1842`."""
@@ -177,6 +198,26 @@ class Mishaps:
             if len(self._waiting) >= _WAITING:
                 self.flush()
 
+    @property
+    def told(self) -> int:
+        """All that was found."""
+        return self.skipped + self.ignored.total() + len(self.empty)
+
+    def taken(self) -> Mishaps:
+        """What was found so far, which is no longer in here."""
+        found = Mishaps(self.on_error, None, self.by_file, self.examples, self.ignored, self.empty)
+        self.by_file, self.examples, self.ignored, self.empty = {}, [], Counter(), []
+        return found
+
+    def add(self, others: Mishaps) -> None:
+        """Count what was found elsewhere."""
+        for name, (more, first) in others.by_file.items():
+            count, known = self.by_file.get(name, (0, first))
+            self.by_file[name] = count + more, known
+        self.examples += others.examples[: 5 - len(self.examples)]
+        self.ignored.update(others.ignored)
+        self.empty += others.empty
+
     def finish(self) -> dict[str, object]:
         """Hand over what is still waiting; what was found, as a JSON value: of files their number and the first 20."""
         self.flush()
@@ -208,9 +249,9 @@ def expand(source: str, paths: Sequence[str]) -> list[InputFile]:
     In folders, hidden files are left out, and what Hugging Face's `datasets` keeps beside its Arrow files.
     Their names count from the folder that all of `paths` share, so that two files never get one name.
     """
-    spelt = {given: expand_names(given) for given in paths}
+    spelt = {given: expand_names(given) or [given] for given in paths}
     names = [name for given in paths for name in spelt[given]]
-    found = {name: _below(place) if (place := place_at(name)).is_folder() else place.matching() for name in names}
+    found = {name: _found(name) for name in names}
     for given in paths:
         refuse_missing(given, [name for name in spelt[given] if not found[name]], f" (source {source!r})")
     root = os.path.commonpath([os.path.abspath(_fixed_part(name)) for name in names])
@@ -222,14 +263,29 @@ def expand(source: str, paths: Sequence[str]) -> list[InputFile]:
     return files
 
 
-def _below(folder: Place) -> list[str]:
-    """All files below a folder, through links to folders too; a folder that cannot be listed is an error."""
+def _found(name: str) -> list[str]:
+    """The files of a folder or a pattern; what cannot be listed or looked at is an error."""
+    place = place_at(name)
     try:
-        walked = folder.walk(links=True)
-        files = [os.path.join(here, name) for here, names in walked for name in _data_files(names)]
+        return _below(place) if place.is_folder() else place.matching()
     except OSError as error:
-        raise SourceError(f"The folder {error.filename} cannot be listed ({error.strerror}).") from error
-    return sorted(files, key=Path)
+        at, why = error.filename or name, error.strerror or error
+        if isinstance(at, str) and _is_folder(at):
+            raise SourceError(f"The folder {at} cannot be listed ({why}).") from error
+        raise SourceError(f"{at} cannot be looked at ({why}).") from error
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        return place_at(path).is_folder()
+    except OSError:
+        return False
+
+
+def _below(folder: Place) -> list[str]:
+    """All files below a folder, through links to folders too."""
+    walked = folder.walk(links=True)
+    return sorted([os.path.join(here, name) for here, names in walked for name in _data_files(names)], key=Path)
 
 
 def _data_files(names: list[str]) -> list[str]:

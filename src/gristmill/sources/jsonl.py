@@ -120,7 +120,7 @@ def parse_object(value: object, format: Format, where: str) -> Values:
     text = _string(_text(value, format.text, where), f"text of {where}")
     given = value_at(value, format.id)
     if isinstance(given, dict | list):
-        raise SourceError(f"{where} has an id under {format.id!r} that is neither text nor a number.")
+        raise skippable(f"{where} has an id under {format.id!r} that is neither text nor a number.")
     return [
         _spelt(given, f"id of {where}"),
         text,
@@ -167,7 +167,7 @@ def _parsed(line: bytes, where: str) -> object:
 
 def _text(value: object, key: str, where: str) -> str:
     if not isinstance(value, dict):
-        raise SourceError(f"{where} is no JSON object with a text under {key!r} but {_kind(value)}.")
+        raise skippable(f"{where} is no JSON object with a text under {key!r} but {_kind(value)}.")
     text = value_at(value, key)
     if text is None and key not in value:
         raise SourceError(
@@ -176,7 +176,7 @@ def _text(value: object, key: str, where: str) -> str:
             arguments="text",
         )
     if not isinstance(text, str):
-        raise SourceError(f"{where} has no text under {key!r} but {_shown(text)[:40]}.")
+        raise skippable(f"{where} has no text under {key!r} but {_shown(text)[:40]}.")
     return text
 
 
@@ -202,7 +202,7 @@ def _string(text: str, what: str) -> str:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise SourceError(
+        raise skippable(
             f"The {what} holds half of a surrogate pair at character {error.start:,}: it is no valid text."
         ) from error
     return text

@@ -8,15 +8,22 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gristmill.core.locks import Lock
+from gristmill.places.base import Place
 from gristmill.sources.base import Format, InputFile, Mishaps, Part, parts_from
 from gristmill.sources.batches import BATCH_BYTES, joined
 from gristmill.sources.columns import damage_named, run_edges, table_documents, wanted
 from gristmill.sources.parquet_pages import rows_at_once
 from gristmill.sources.streams import packing_of, seekable
 
+_MAGIC = b"PAR1"
 # Rows a look: what is read at once is looked at together, up to about 8 MiB.
 _ROWS = 1_024
 _BUFFER_BYTES = 1 << 20
+# How many footers a process remembers, the last ones, and the largest of them: 32 MiB of files in all.
+_FOOTERS, _FOOTER_BYTES = 128, 256 << 10
+_footers: dict[Place, pq.FileMetaData] = {}
+_memory = Lock()
 
 
 def cut_row_groups(file: InputFile, format: Format, size: int, unit_bytes: int) -> list[Part]:
@@ -87,5 +94,17 @@ def _gathered(tables: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 @contextlib.contextmanager
 def _opened(file: InputFile) -> Iterator[tuple[pq.ParquetFile, pa.NativeFile]]:
     """The file for Arrow, and its bytes."""
-    with seekable(file) as source, damage_named(file, "Parquet"):
-        yield pq.ParquetFile(source, buffer_size=_BUFFER_BYTES), source
+    with seekable(file, _MAGIC) as source, damage_named(file, "Parquet"):
+        parquet = pq.ParquetFile(source, metadata=_footers.get(file.place), buffer_size=_BUFFER_BYTES)
+        _remember(file, parquet.metadata)
+        yield parquet, source
+
+
+def _remember(file: InputFile, footer: pq.FileMetaData) -> None:
+    """Keep the footer of one version of a file elsewhere, where each part would ask for it again."""
+    if file.size is None or file.place.maps or packing_of(file.path) or footer.serialized_size > _FOOTER_BYTES:
+        return
+    with _memory:
+        _footers[file.place] = footer
+        while len(_footers) > _FOOTERS:
+            del _footers[next(iter(_footers))]

@@ -38,6 +38,8 @@ _MAGIC = {
     "Arrow": b"ARROW1",
 }
 _MAGIC_BYTES = 8
+# What a file that cannot be unpacked raises, and by how much at a time what is before the damage is looked for.
+_DAMAGES, _PIECES = (OSError, EOFError, lzma.LZMAError), (1 << 12, 1)
 # zstd's skippable frames, one of which may come first.
 _SKIPPABLE = tuple(bytes([low, 0x2A, 0x4D, 0x18]) for low in range(0x50, 0x60))
 _ANY_MAGIC = (*_MAGIC.values(), *_SKIPPABLE)
@@ -91,11 +93,14 @@ class Stream:
         self._path = file.path
         self._packing = packing_of(file.spelt)
         little = self._packing is None and stop is not None and stop - start <= CHUNK_BYTES
-        place = place_at(file.spelt)
+        place = file.place
         self._file: IO[bytes] = place.open(buffered=not little)  # closed by __exit__
         self.position = start
+        self._damage: Exception | None = None
+        self._sources = list[Readable]()  # Arrow closes the file when the first of them goes
         try:
             self.size = self._file.seek(0, os.SEEK_END)
+            file.check(self.size)
             self._check_magic(place.read(0, _MAGIC_BYTES) if (start or little) and not place.maps else None)
             self._source = self._unpacked(start)
             self._begin = start if self._packing is None else self._file.tell()
@@ -129,18 +134,38 @@ class Stream:
     def read(self, size: int = CHUNK_BYTES) -> bytes:
         """At most `size` bytes; none at the end."""
         try:
+            if self._damage:
+                raise self._damage
             data = self._source.read(size)
-        except (OSError, EOFError, lzma.LZMAError) as error:
+        except _DAMAGES as error:
             if self._packing is None:
                 raise
-            raise skippable(
-                f"{self._path} is damaged or cut off after {self.position:,} unpacked bytes "
-                f"({str(error).rstrip('.')}).",
-                "Fetch it again",
-                " to keep what comes before",
-            ) from error
+            data = b"" if self._damage else self._before_damage(size)
+            self._damage = error
+            if not data:
+                raise skippable(
+                    f"{self._path} is damaged or cut off after {self.position:,} unpacked bytes "
+                    f"({str(error).rstrip('.')}).",
+                    "Fetch it again",
+                    " to keep what comes before",
+                ) from error
         self.position += len(data)
         return data
+
+    def _before_damage(self, size: int) -> bytes:
+        """What there is of the next `size` bytes: Arrow gives none of them where it cannot give all, so the file is
+        unpacked again, by little pieces from where it failed on, and once more by single bytes.
+        """
+        found = b""
+        for piece in _PIECES if isinstance(self._source, Unpacked) else ():
+            with contextlib.suppress(*_DAMAGES):
+                self._sources.append(source := self._unpacked(0))
+                left = self.position + len(found)
+                while left:
+                    left -= len(source.read(min(left, CHUNK_BYTES)))
+                while len(found) < size and (data := source.read(min(size - len(found), piece))):
+                    found += data
+        return found
 
     def _unpacked(self, start: int) -> Readable:
         """Something to read from, `start` unpacked bytes into the file."""
@@ -212,15 +237,23 @@ class _Members:
 
 
 @contextlib.contextmanager
-def seekable(file: InputFile) -> Iterator[pa.NativeFile]:
-    """A file for readers that jump about in it, memory-mapped; what is packed is unpacked to a temporary file first."""
+def seekable(file: InputFile, magic: bytes = b"") -> Iterator[pa.NativeFile]:
+    """A file for readers that jump about in it, memory-mapped; what is packed is unpacked to a temporary file first.
+
+    Where all files of a format begin with `magic`, what does not is refused before all of it is unpacked.
+    """
     if packing_of(file.path) is None:
-        with place_at(file.path).arrow() as source:
+        with file.place.arrow() as source:
+            if file.size is not None:
+                file.check(source.size())
             yield source
         return
     with tempfile.NamedTemporaryFile(prefix="gristmill-") as unpacked:
         with Stream(file) as stream:
             while chunk := stream.read():
+                if stream.position == len(chunk) and not chunk.startswith(magic[: len(chunk)]):
+                    said = f"{file.path} does not begin with {magic.decode()} once it is unpacked."
+                    raise SourceError(said, "Give it its right suffix.")
                 unpacked.write(chunk)
         unpacked.flush()
         with place_at(unpacked.name).arrow() as source:

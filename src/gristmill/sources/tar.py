@@ -1,7 +1,8 @@
 """The members of a tar out of a stream, in bounded memory: ustar, GNU and PAX, as Python's `tarfile` names them.
 
-A tar that is whole ends with a block of zeros; one without has been cut off, wherever that was. What follows such a
-block is read, too: tars may be joined with `cat`. No size that a header claims is believed before its bytes are there.
+A tar that is whole ends with a block of zeros; one without has been cut off, wherever that was. What follows the end of
+a tar is read, too, since tars may be joined with `cat`; other zeros between members are a hole. No size that a header
+claims is believed before its bytes are there.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from gristmill.core.errors import SourceError
 from gristmill.sources.streams import Stream
 
 BLOCK = 512
+# GNU tar, BSD tar in a pipe and Python's tarfile fill their last record with zeros; others end with two blocks of them.
+_RECORD, _END_BLOCKS = 20 * BLOCK, 2
 _ADLER = 65_521
 # What is read at once, beyond what is wanted (the end of its last sample, and the header after it), and once more,
 # where that does not end there.
@@ -22,7 +25,9 @@ _BUFFER_BYTES, _BEYOND, _FURTHER = 1 << 20, 1 << 16, 1 << 19
 _MOST_HEADER_BYTES = 1 << 20
 
 _FILES, _SPARSE = (b"0", b"\0", b"7", b"S"), b"S"
-_WITHOUT_DATA = (b"1", b"2", b"3", b"4", b"5", b"6")
+_LINKS, _WITHOUT_DATA = (b"1", b"2"), (b"1", b"2", b"3", b"4", b"5", b"6")
+# Folders, and the name of a volume: no program packs a document as one.
+_NO_MEMBERS = (b"5", b"D", b"V")
 _PAX, _PAX_GLOBAL, _LONG_NAME, _LONG_LINK = (b"x", b"X"), b"g", b"L", b"K"
 
 
@@ -32,16 +37,20 @@ class TarError(Exception):
 
 @dataclass(frozen=True)
 class Member:
-    """A file in a tar, whose first header lies at byte `at`; `sparse` ones hold a map of their holes beside data."""
+    """A member of a tar, whose first header lies at byte `at`; `sparse` ones hold a map of their holes beside data.
+
+    `instead` says what it is where it is no file, and then it has no data.
+    """
 
     at: int
     name: str
     size: int
     sparse: bool
+    instead: str = ""
 
 
 class TarReader:
-    """The files of a tar in their order; the data of each can be read before the next one is asked for.
+    """The members of a tar in their order, without folders; the data of each can be read before the next is asked for.
 
     `stream` begins at byte `at` of the tar, where the first header of a member is. Of it about `wanted` bytes are read.
     """
@@ -57,7 +66,7 @@ class TarReader:
     def __iter__(self) -> Iterator[Member]:
         told: dict[str, str] = {}
         begin: int | None = None
-        while header := self._next_header():
+        while header := self._next_header(awaited=begin is not None):
             if header.kind == _PAX_GLOBAL:
                 _refuse_shared(_records(self._told(header)))
                 continue
@@ -128,15 +137,18 @@ class TarReader:
         return b"".join(parts)
 
     def _file(self, begin: int, header: _Header, told: dict[str, str]) -> Iterator[Member]:
-        """The member of a header, if it is a file; what PAX has told of it counts."""
+        """The member of a header, if it is no folder; what PAX has told of it counts."""
         name = told.get("GNU.sparse.name", told.get("path", header.name))
-        is_file = header.kind in _FILES and not (header.kind == b"\0" and name.endswith("/"))
+        is_old_folder = header.kind == b"\0" and name.endswith("/")
+        is_file = header.kind in _FILES and not is_old_folder
         self._open(_decimal(told["size"]) if "size" in told else header.size, has_data=is_file or header.has_data)
         if header.kind == _SPARSE:
             self._skip_sparse_maps(header)
         if is_file:
             sparse = header.kind == _SPARSE or any(key.startswith("GNU.sparse.") for key in told)
             yield Member(begin, name, self._left, sparse)
+        elif header.kind not in _NO_MEMBERS and not is_old_folder:
+            yield Member(begin, name, 0, sparse=False, instead="a link" if header.kind in _LINKS else "no plain file")
 
     def _open(self, size: int, has_data: bool = True) -> None:
         """Expect a member's bytes, and zeros up to the next block."""
@@ -159,16 +171,20 @@ class TarReader:
                 raise TarError("a map of holes breaks off")
             more = block[504] != 0
 
-    def _next_header(self) -> _Header | None:
-        """The next header, behind what is left of this member; None at the end."""
+    def _next_header(self, awaited: bool) -> _Header | None:
+        """The next header, behind what is left of this member; None at the end, where none is awaited."""
         self._skip(self._left + self._padding)
         self._left = self._padding = 0
-        ended = False
+        zeros = 0
         while block := self._read(BLOCK):
             if block.count(0) < len(block):
+                if zeros:
+                    _check_zeros(zeros, self.at - len(block))
                 return _Header(block)
-            ended = True
-        if not ended:
+            if awaited:
+                raise TarError("a header tells of a member that does not come")
+            zeros += 1
+        if not zeros:
             raise TarError("it has no end")
         return None
 
@@ -184,6 +200,16 @@ class TarReader:
             if not passed:
                 raise TarError("a member breaks off")
             size -= passed
+
+
+def _check_zeros(blocks: int, end: int) -> None:
+    """Refuse zeros before the header at byte `end` that no end of a tar leaves.
+
+    Where the tar before it begins is not asked: what is refused may not depend on where reading began.
+    """
+    if blocks == 1 or (blocks > _END_BLOCKS and end % _RECORD):
+        count = "a lone block" if blocks == 1 else f"{blocks:,} blocks"
+        raise TarError(f"members follow {count} of zeros, which is a hole and no end of a tar")
 
 
 class _Header:

@@ -85,7 +85,8 @@ def _which(data: Any, begin: int, end: int, names: Any, starts: Any) -> Any:
 def walk(data: Any, suffixes: Any, starts: Any, found: Any) -> int:
     """How many whole samples were found; the row after the last says where the walk must be taken up.
 
-    A sample is whole once a member of another key has been met. Of `suffixes` the last is that of JSON, the others are
+    A sample is whole once a member of another key has been met; keys are compared with what is before them in a name,
+    as they stand. Of `suffixes` the last is that of JSON, the others are
     those of texts: a sample has one text, or JSON, or both. Without suffixes any sample will do.
     """
     count, at, is_open = 0, 0, False
@@ -97,8 +98,8 @@ def walk(data: Any, suffixes: Any, starts: Any, found: Any) -> int:
         if dot < 0 or size < 0:
             break
         row = found[count]
-        length = row[KEY + 1] - row[KEY]
-        if not (is_open and length == dot - begin and common(data, row[KEY], data, begin, length) == length):
+        length = row[KEY + 1] - row[AT]
+        if not (is_open and length == dot - at and common(data, row[AT], data, at, length) == length):
             if is_open:
                 if starts.size > 1 and row[TEXT] < 0 and row[JSON] < 0:
                     break

@@ -24,14 +24,17 @@ _MARK = len(codecs.BOM_UTF8)
 class Sample(NamedTuple):
     """The members of a key that may hold text, by what follows the first dot of their names.
 
-    None is one that is sparse or too long; `twice` names one that came again.
+    None is one that is sparse or too long; `twice` names one that came again, `instead` one that is no file and what it
+    is. One that is `cut` may lack members: the tar breaks off, or is damaged, before the next sample.
     """
 
     number: int
     at: int
     key: str
     members: dict[str, bytes | None]
-    twice: str | None
+    twice: str | None = None
+    instead: tuple[str, str] | None = None
+    cut: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +62,7 @@ class Run:
                 name: bytes(view[row[p] : row[p + 1]]) for name, p in places.items() if row[p] >= 0
             }
             key = bytes(view[row[KEY] : row[KEY + 1]]).decode()
-            yield Sample(self.number + i, self.begin + row[AT], key, members, None)
+            yield Sample(self.number + i, self.begin + row[AT], key, members)
 
     @property
     def starts(self) -> Ints:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from gristmill.core.arguments import PathLike
 from gristmill.core.errors import SourceError
 from gristmill.places.door import place_at, sizes
 from gristmill.sources.base import Format, InputFile, Mishaps, Part, skippable
@@ -132,7 +133,8 @@ def _told(
 ) -> Iterator[pa.RecordBatch]:
     """What is read of a part; what ends it early is one mishap."""
     try:
-        if not part.start and place_at(part.file.path).size() == 0:
+        if not part.start and not (size := part.file.place.size()):
+            part.file.check(size)
             mishaps.empty.append(part.file.name)
             if needs_bytes or packing_of(part.file.path):
                 return
@@ -140,8 +142,14 @@ def _told(
     except SourceError as error:
         mishaps.report(error, part.file)
     except OSError as error:
-        why = error.strerror or error
+        why = "a link to nothing" if leads_nowhere(part.file.path) else error.strerror or error
         mishaps.report(SourceError(f"{part.file.path} cannot be read ({why})."), part.file)
+
+
+def leads_nowhere(path: PathLike) -> bool:
+    """Whether a file is a link to what is not there, as snapshots of the Hugging Face hub have once a blob is gone."""
+    place = place_at(path)
+    return place.is_link() and not place.exists()
 
 
 def first_of_each(batch: pa.RecordBatch, seen: set[str], file: InputFile, mishaps: Mishaps) -> pa.RecordBatch:

@@ -15,7 +15,7 @@ from gristmill.core.options import content
 from gristmill.curate.chain import Curation
 from gristmill.curate.ledger import Ledger, dropped_schema
 from gristmill.places.door import place_at
-from gristmill.sources.base import Format, Mishap, Mishaps
+from gristmill.sources.base import Format, Mishap, Mishaps, Part
 from gristmill.sources.units import Unit, read_unit
 from gristmill.stages.relation import document_schema, first_doc, fitted, pass_writers
 from gristmill.stages.work import Facts, UnitJob
@@ -67,8 +67,16 @@ class CurateJob(UnitJob):
 
 def inputs_fingerprint(unit: Unit) -> str:
     """The files of a unit as they are now: names, sizes, times of change, and the stretches that are read."""
-    parts = [[part.file.name, *place_at(part.file.path).stamp(), part.start, part.stop] for part in unit.parts]
+    parts = [[part.file.name, *_stamp(part), part.start, part.stop] for part in unit.parts]
     return fingerprint([unit.source, parts])
+
+
+def _stamp(part: Part) -> tuple[int, ...]:
+    """A file's size and time of change; none of one that cannot be looked at, which its reader tells."""
+    try:
+        return place_at(part.file.path).stamp()
+    except OSError:
+        return ()
 
 
 def unreadable_rows(mishaps: Sequence[Mishap]) -> pa.Table:

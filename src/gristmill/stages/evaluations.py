@@ -38,6 +38,13 @@ _SHOWN = 3
 _MOST_BYTES = 256 << 20
 
 
+def _checksum(file: InputFile) -> str:
+    try:
+        return sampled_checksum(file.path)
+    except OSError as error:
+        raise SourceError(f"{file.path} cannot be read ({error.strerror}): name files of evaluations.") from error
+
+
 @dataclass(frozen=True)
 class Evaluations:
     """The files of evaluations, and what their index depends on."""
@@ -54,7 +61,7 @@ class Evaluations:
     def content(self) -> dict[str, object]:
         """For the manifest: the options, and each file by name and checksum."""
         options = {key: value for key, value in content(self.options).items() if key != "paths"}
-        return {**options, "files": [[file.name, sampled_checksum(file.path)] for file in self.files]}
+        return {**options, "files": [[file.name, _checksum(file)] for file in self.files]}
 
     def rule(self, work: Address, progress: Progress) -> Decontaminate:
         """The rule over their index, which is built in `work` unless it is there."""

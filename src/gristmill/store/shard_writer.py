@@ -26,6 +26,7 @@ from gristmill.core.arguments import PathLike, as_flag, as_whole, refuse
 from gristmill.core.errors import ConfigError
 from gristmill.core.sizes import parse_size
 from gristmill.places.door import as_target, place_at
+from gristmill.places.local import disk_errors
 
 KEY = "__key__"
 _BLOCK = 512
@@ -119,7 +120,9 @@ class ShardWriter(Shards):
 
         def opened(number: int) -> AbstractContextManager[IO[bytes]]:
             place = place_at(names(number))
-            if not replaces and place.exists():
+            with disk_errors(names(number)):
+                taken = not replaces and place.exists()
+            if taken:
                 raise ConfigError(f"{names(number)} is there already: say overwrite=True.", arguments="overwrite")
             return place.writing()
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import operator
+import warnings
 from collections.abc import Mapping
 
+from gristmill.core.errors import SourceError
 from gristmill.curate.ledger import add_counts
-from gristmill.streams.blocks import ALL_READ, Block, Unread
+from gristmill.streams.blocks import ALL_READ, Block, shown_losses
 
-# Unreadable documents that are named; all are counted.
-_NAMED = 5
 _SHOWN = ("id", "source", "path", "rule", "reason", "value", "detail", "text")
 
 
@@ -32,11 +31,22 @@ class Account:
         for step, reasons in block.ledger.reasons.items():
             add_counts(self._reasons.setdefault(step, {}), reasons)
         add_counts(self._edits, block.ledger.edits)
-        if block.unread != ALL_READ:
-            skipped, named, *rest = map(operator.add, self._unread, block.unread)
-            self._unread = Unread(skipped, named[:_NAMED], *rest)
+        self._unread = self._unread.and_then(block.unread)
         if self._most:
             self._keep(block)
+
+    def refuse_nothing(self, is_all: bool) -> None:
+        """Tell of epochs that have ended without one document, where there was something to read: an error for
+        `is_all` of a batch, a warning for a rank, since others may have rows.
+        """
+        lost = shown_losses({step: sum(each.values()) for step, each in self._reasons.items()}, self._unread)
+        if not lost:
+            return
+        if is_all:
+            raise SourceError(
+                f"No document of the stream's files is left{lost}.", "Loosen the filters, or name files with text."
+            )
+        warnings.warn(f"This rank has no rows: no document of its files is left{lost}.", stacklevel=4)
 
     def _keep(self, block: Block) -> None:
         for table in block.ledger.take_dropped():

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import functools
 import itertools
+import operator
 import os
 import pickle
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
@@ -20,31 +20,38 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from gristmill.core.arrays import Ints, Mask
+from gristmill.core.arrays import Bytes, Ints, Mask
 from gristmill.core.cached import cached_property
 from gristmill.core.errors import SourceError
 from gristmill.core.hashing import derive_key, key_below
+from gristmill.core.html import counted
 from gristmill.core.texts import Texts
 from gristmill.curate.chain import EMPTY
 from gristmill.curate.documents import Documents
-from gristmill.curate.ledger import READ, Ledger, start_documents, step_names
+from gristmill.curate.ledger import READ, Ledger, add_counts, start_documents, step_names
 from gristmill.order.permute import permute
+from gristmill.places.traffic import traffic
 from gristmill.sources.base import Mishaps
 from gristmill.streams.augment import Rearranger
 from gristmill.streams.lanes import Walk
+from gristmill.streams.readahead import ReadAhead
 from gristmill.streams.rows import Rows, Table
 from gristmill.streams.steps import Step, drop, drop_empty
-from gristmill.streams.turns import Place
+from gristmill.streams.turns import END, First, Place, Reader
 from gristmill.streams.units import Cut
-from gristmill.tokenize.backends import Ids, ended, without_eos
+from gristmill.tokenize.backends import Ids, ended, without_eos, without_silent
 from gristmill.tokenize.tokenizer import Tokenizer
 
 TOKENIZE = "tokenize"
+# Unreadable documents that are named; all are counted.
+_NAMED = 5
 # Building takes 0.4 s: threads wait for twice of it, since those of a first batch of 64 rows wait for 0.4 s in all.
 _PATIENCE_SECONDS, _BUILDING_SECONDS = 0.2, 0.8
 _CORES = os.cpu_count() or 1  # asking takes 80 microseconds
 # The (epoch, unit) that a lane reads together.
 Stops = list[tuple[int, int]]
+# The turn, number, epoch and unit of a block.
+Numbers = tuple[int, int, int, int]
 
 
 class Unread(NamedTuple):
@@ -59,6 +66,13 @@ class Unread(NamedTuple):
     empty: int
     again: int = 0
 
+    def and_then(self, other: Unread) -> Unread:
+        """Both; the first five are named."""
+        if other is ALL_READ:
+            return self
+        skipped, named, *rest = map(operator.add, self, other)
+        return Unread(skipped, named[:_NAMED], *rest)
+
 
 # What nearly every block has to tell.
 ALL_READ = Unread(0, [], 0, 0)
@@ -69,7 +83,8 @@ class Block:
     """Documents end to end, EOS after each: document i is tokens[offsets[i]:offsets[i + 1]].
 
     `rows` are its rows, where they are not stretches that go on in the next block. `ledger` says what the steps did on
-    the way, `unread` what could not be read.
+    the way, `unread` what could not be read. `after` is the (turn, number) from which the lane can be read on without
+    reading anything twice, where that is known. `fetched` is what a process that made it has asked of other machines.
     """
 
     turn: int
@@ -81,6 +96,8 @@ class Block:
     rows: Rows | None
     ledger: Ledger
     unread: Unread
+    after: Place | None = None
+    fetched: Mapping[str, int] | None = None
 
     @cached_property
     def told(self) -> Ints:
@@ -92,11 +109,21 @@ class Block:
         return told
 
     def __reduce__(self) -> tuple[object, ...]:
-        """For another process, in three arrays where there are seven: each takes a dozen calls on both sides."""
-        numbers, rows = (self.turn, self.number, self.epoch, self.unit), self.rows
-        columns = [self.offsets, *((rows.edges, rows.positions, rows.lengths, rows.truncated) if rows else ())]
-        sizes, follows = [len(column) for column in columns], rows.follows if rows else None
-        return _arrived, (numbers, self.tokens, np.concatenate(columns), sizes, follows, self.ledger, self.unread)
+        """For another process, in two pieces of memory: pickle takes a dozen calls for each array, on both sides."""
+        numbers, columns = (self.turn, self.number, self.epoch, self.unit), [self.offsets, *(self.rows or ())]
+        table: Ints = np.concatenate(columns)
+        memory = [pickle.PickleBuffer(array.data) for array in (self.tokens, table)]
+        sizes, unread = [len(column) for column in columns], None if self.unread is ALL_READ else self.unread
+        return _arrived, (
+            numbers,
+            self.tokens.dtype.char,
+            *memory,
+            sizes,
+            self.ledger,
+            unread,
+            self.after,
+            self.fetched,
+        )
 
     @cached_property
     def address(self) -> int:
@@ -110,22 +137,29 @@ class Block:
 
 
 def _arrived(
-    numbers: tuple[int, int, int, int],
-    tokens: Ids,
-    table: Ints,
+    numbers: Numbers,
+    kind: str,
+    tokens: bytes | Bytes,
+    table: bytes | Bytes,
     sizes: list[int],
-    follows: Mask | None,
     ledger: Ledger,
-    unread: Unread,
+    unread: Unread | None,
+    after: Place | None,
+    fetched: Mapping[str, int] | None,
 ) -> Block:
-    """A block of another process: `table` has its offsets and the columns of its rows end to end, of these sizes."""
-    ends = itertools.accumulate(sizes)
-    offsets, *columns = [table[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+    """A block of another process: `table` has its offsets and the columns of its rows end to end, of these sizes.
+
+    What that process has asked of other machines counts as asked by this one.
+    """
+    if fetched:
+        traffic.add(**fetched)
+    whole, ends = np.frombuffer(table, np.int64), itertools.accumulate(sizes)
+    offsets, *columns = [whole[end - size : end] for size, end in zip(sizes, ends, strict=True)]
     rows = None
-    if follows is not None:
-        edges, positions, lengths, truncated = columns
-        rows = Rows(edges, positions, lengths, follows, truncated)
-    return Block(*numbers, tokens, offsets, rows, ledger, unread)
+    if columns:
+        edges, positions, lengths, follows, truncated = columns
+        rows = Rows(edges, positions, lengths, follows.astype(np.bool_), truncated)
+    return Block(*numbers, np.frombuffer(tokens, kind), offsets, rows, ledger, unread or ALL_READ, after)
 
 
 class Mill:
@@ -133,6 +167,7 @@ class Mill:
 
     def __init__(
         self,
+        name: str,
         units: Cut,
         walk: Walk,
         steps: Sequence[Step],
@@ -142,32 +177,48 @@ class Mill:
         on_error: str,
         rearranger: Rearranger | None,
     ) -> None:
-        self._rearranger = rearranger
-        self._reader, self._walk, self._steps = units.reader(walk.hold), walk, _named(steps)
+        self._name, self._rearranger = name, rearranger
+        reader = units.reader(walk.hold)
+        self._reader: Reader = ReadAhead(reader, on_error) if units.waits else reader
+        self._walk, self._steps = walk, _named(steps)
         self._encoders, self._table, self._seq_len, self._on_error = encoders(tokenizer), table, seq_len, on_error
 
-    def begin(self, turns: Mapping[int, int]) -> None:
-        """Hear at which turn each lane will begin, so that what they read first can be read together."""
-        self._reader.begin({place: _units(self._walk.turn(*place)) for place in turns.items()})
+    def begin(self, places: Mapping[int, Place]) -> None:
+        """Hear at which turn and block each lane will begin, so that what they read first can be read together."""
+        self._reader.begin(
+            {
+                (lane, turn): First(_units(self._walk.turn(lane, turn)), number)
+                for lane, (turn, number) in places.items()
+            }
+        )
+
+    def close(self) -> None:
+        """Make no more."""
+        self._reader.close()
 
     def blocks(self, lane: int, turn: int = 0, number: int = 0, *, noted: bool = True) -> Iterator[Block]:
         """The blocks of a lane from block `number` of a turn on, until the walk ends; with the rows that left if noted.
 
         A lane that meets no token in as many units as there are would go on for ever: it is an error.
         """
-        silent, after = 0, self._walk.turn(lane, turn)
-        for stop in itertools.count(turn):
-            wanted, after = after, self._walk.turn(lane, stop + 1)
-            if not wanted:
-                return
+        wanted, dropped, unread = self._walk.turn(lane, turn), dict[str, int](), ALL_READ
+        silent = -len(wanted) if number else 0  # a lane that goes on inside of a turn has had tokens of it
+        while wanted:
+            after = self._walk.turn(lane, turn + len(wanted))
             silent += len(wanted)
-            for block in self._of_turn((lane, stop), wanted, after, number if stop == turn else 0, noted):
-                silent = 0 if len(block.tokens) else silent
+            for block in self._of_turn((lane, turn), wanted, after, number, noted):
+                if len(block.tokens):
+                    silent, dropped, unread = 0, {}, ALL_READ
+                elif self._walk.epochs is None:
+                    add_counts(dropped, {step: sum(each.values()) for step, each in block.ledger.reasons.items()})
+                    unread = unread.and_then(block.unread)
                 yield block
-            if silent >= max(self._walk.units, self._walk.hold) and self._walk.epochs is None:
+            turn, number, wanted = turn + len(wanted), 0, after
+            if silent >= self._walk.units and self._walk.epochs is None:
                 raise SourceError(
-                    f"Row {lane} of the batch has read {silent:,} units of files in a row without a document that is "
-                    "left: loosen the filters, or name files with text."
+                    f"Row {lane} of the batch has read {silent:,} units of the source {self._name!r} in a row without "
+                    f"a document that is left{shown_losses(dropped, unread)}: loosen the filters, or name files with "
+                    "text."
                 )
 
     def _of_turn(self, place: Place, wanted: Stops, after: Stops, first: int, noted: bool) -> Iterator[Block]:
@@ -179,61 +230,82 @@ class Mill:
         told = _Told(Mishaps(self._on_error))
         held = self._reader.turn(place, _units(wanted), _units(after))
         number = again = 0
-        for number, batch in held.blocks(first, told.mishaps):
+        for number, batch, following in held.blocks(first, told.mishaps):
             unread = told.since(again)
             if number < first:
                 again += len(batch)
-            else:
-                yield self._made(batch, Ledger(noted=noted), place[1], number, *wanted[0], unread)
-                again = 0
+                continue
+            after_it = _after(place[1], len(wanted), following)
+            yield self._made(batch, Ledger(noted=noted), (place[1], number, *wanted[0]), unread, after_it)
+            again = 0
         if any(unread := told.since(again)):
             none = np.empty(0, self._encoders.dtype), np.zeros(1, np.int64)
             rows = self._table[0](none[1], self._seq_len, None) if self._table else None
             yield Block(place[1], number, *wanted[0], *none, rows, Ledger(), unread)
 
     def _made(
-        self, batch: pa.RecordBatch, ledger: Ledger, turn: int, number: int, epoch: int, unit: int, unread: Unread
+        self, batch: pa.RecordBatch, ledger: Ledger, numbers: Numbers, unread: Unread, after: Place | None
     ) -> Block:
+        _, number, epoch, unit = numbers
         documents = start_documents(batch, 0)
         ledger.count(READ, documents)
         for name, step in self._steps.items():
             documents = step.run(documents, ledger, name)
         documents = drop_empty(documents, ledger)
-        ids, offsets = self._encoded(documents, (epoch, unit, number))
-        order, key = np.arange(len(documents)), None
+        order = key = None
         if self._walk.key is not None:
             key = key_below(_blocks_key(self._walk.key), epoch, unit, number)
-            order = permute(order, max(len(documents), 1), key)
-        tokens, bounds = _laid(ids, offsets, order)
-        if len(bounds) == len(offsets):
-            ledger.pass_all(TOKENIZE, documents)
+            order = permute(np.arange(len(documents)), max(len(documents), 1), key)
+        tokens, bounds = self._encoded(documents, order, (epoch, unit, number))
+        silent = bounds[1:] - bounds[:-1] == 1
+        if np.count_nonzero(silent):
+            tokens, bounds = without_silent(tokens, bounds, silent)
+            drop(TOKENIZE, _as_read(silent, order), documents, ledger, "no_tokens")
         else:
-            drop(TOKENIZE, np.diff(offsets) == 1, documents, ledger, "no_tokens")
+            ledger.pass_all(TOKENIZE, documents)
         rows = self._table[0](bounds, self._seq_len, key) if self._table else None
-        return Block(turn, number, epoch, unit, tokens, bounds, rows, ledger, unread)
+        return Block(*numbers, tokens, bounds, rows, ledger, unread, after)
 
-    def _encoded(self, documents: Documents, place: tuple[int, int, int]) -> tuple[Ids, Ints]:
-        """Ids end to end, the EOS after each document, and offsets."""
+    def _encoded(self, documents: Documents, order: Ints | None, place: tuple[int, int, int]) -> tuple[Ids, Ints]:
+        """Ids of documents in this order end to end, the EOS after each, and offsets."""
         if self._rearranger is None:
-            return self._encoders.encode(documents)
+            return self._encoders.encode(documents, order)
         encode = self._encoders.encode
-        found = self._rearranger.encode(documents.batch, place, lambda texts: without_eos(*encode(texts)))
+        laid = documents if order is None else documents.take(order)
+        found = self._rearranger.encode(laid.batch, place, lambda texts: without_eos(*encode(texts)))
         return ended(*found, self._encoders.eos)
 
 
-def _laid(ids: Ids, offsets: Ints, order: Ints) -> tuple[Ids, Ints]:
-    """The documents that have tokens in this order, end to end, and where each begins."""
-    from gristmill.streams.row_kernels import lay_documents  # which imports Numba
+def _after(turn: int, units: int, following: int | None) -> Place | None:
+    """The place behind a block of a turn of so many units, if what follows it is known."""
+    if following is None:
+        return None
+    return (turn + units, 0) if following == END else (turn, following)
 
-    out, bounds = np.empty_like(ids), np.empty(len(offsets), np.int64)
-    count = lay_documents(ids.view(np.uint8), offsets, ids.itemsize, order, out.view(np.uint8), bounds)
-    return out[: bounds[count]], bounds[: count + 1]
+
+def _as_read(gone: Mask, order: Ints | None) -> Mask:
+    """What is said of documents in this order, of them as they were read."""
+    if order is None:
+        return gone
+    found = np.empty_like(gone)
+    found[order] = gone
+    return found
 
 
 @functools.lru_cache(maxsize=16)
 def _blocks_key(key: int) -> int:
     """What the keys of all blocks begin with."""
     return derive_key(key, "block")
+
+
+def shown_losses(dropped: Mapping[str, int], unread: Unread) -> str:
+    """How many documents each step dropped, and what could not be read, in brackets; nothing where nothing was lost."""
+    said = [f"{step} dropped {count:,}" for step, count in dropped.items() if count]
+    if unread.empty:
+        said.append(f"{counted(unread.empty, 'file')} of 0 bytes")
+    if unread.skipped:
+        said.append(f"{unread.skipped:,} could not be read, of which the first says: {unread.named[0].rstrip('.')}")
+    return f" ({', '.join(said)})" if said else ""
 
 
 def _units(stops: Stops) -> list[int]:
@@ -277,17 +349,19 @@ class Encoders:
         self._idle.put(tokenizer)
         self.made, self._waited = 1, 0.0
 
-    def encode(self, texts: pa.Array | Texts) -> tuple[Ids, Ints]:
-        """Ids end to end, the EOS after each document, and offsets."""
+    def encode(self, texts: pa.Array | Texts, order: Ints | None = None) -> tuple[Ids, Ints]:
+        """Ids end to end, the EOS after each document, and offsets; order: the rows as they are to come."""
         tokenizer = self._taken()
         try:
-            return tokenizer.encode_ended(texts)
+            return tokenizer.encode_ended(texts, order)
         finally:
             self._idle.put(tokenizer)
 
     def _taken(self) -> Tokenizer:
-        with suppress(Empty):
+        try:
             return self._idle.get_nowait()
+        except Empty:
+            pass
         began = time.perf_counter()
         patience = _PATIENCE_SECONDS if self.made >= _CORES else max(_BUILDING_SECONDS - self._waited, 0.0)
         try:

@@ -108,6 +108,11 @@ class FrameUnits:
         rows = hashlib.sha256(table.tobytes()).hexdigest()
         return fingerprint(["frame", self._shift, self.block_bytes, self.columns.holds_ids, rows])
 
+    @property
+    def waits(self) -> bool:
+        """Its reader asks ahead by itself, for many lanes at once."""
+        return False
+
     def reader(self, hold: int) -> Reader:
         """One for the lanes of a loader, which asks for the units of many of them by one query."""
         return FrameReader(Fetcher(self.fetch, self.sizes), self.name, self.columns, hold * self.block_bytes)

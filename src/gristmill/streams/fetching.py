@@ -22,7 +22,7 @@ from gristmill.places.door import address_of
 from gristmill.sources.base import InputFile, Mishaps, skippable
 from gristmill.sources.batches import document_batch
 from gristmill.streams.frame_queries import Columns
-from gristmill.streams.turns import Blocks, Place, numbered
+from gristmill.streams.turns import Blocks, First, Place, Read, numbered
 
 # The most text, and the most ranges of keys, that one query is for, unless a lane's turn alone is more.
 _QUERY_BYTES, _QUERY_UNITS = 256 << 20, 512
@@ -103,8 +103,11 @@ class FrameReader:
     columns: Columns
     size: int
 
-    def begin(self, first: Mapping[Place, Sequence[int]]) -> None:
-        self.fetcher.begin(first)
+    def begin(self, first: Mapping[Place, First]) -> None:
+        self.fetcher.begin({place: each.units for place, each in first.items()})
+
+    def close(self) -> None:
+        pass
 
     def turn(self, place: Place, units: Sequence[int], after: Sequence[int]) -> Blocks:
         return _FrameTurn(self, place, units, after)
@@ -117,10 +120,10 @@ class _FrameTurn:
     units: Sequence[int]
     after: Sequence[int]
 
-    def blocks(self, name: int, mishaps: Mishaps) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def blocks(self, name: int, mishaps: Mishaps) -> Iterator[Read]:
         lane, turn = self.place
         tables = self.reader.fetcher.take(self.place, self.units)
-        self.reader.fetcher.expect((lane, turn + 1), self.after)
+        self.reader.fetcher.expect((lane, turn + len(self.units)), self.after)
         batches = (documents_of(table, self.reader.name, self.reader.columns, mishaps) for table in tables)
         return numbered(batches, self.reader.size)
 

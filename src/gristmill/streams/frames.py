@@ -100,9 +100,9 @@ class FrameStream(Stream):
 class MadeIds(Tokenizer):
     """A tokenizer for documents that are token ids already, four bytes each: they are looked at, and handed on."""
 
-    def encode_ended(self, texts: TextColumn | Texts) -> tuple[Ids, Ints]:
+    def encode_ended(self, texts: TextColumn | Texts, order: Ints | None = None) -> tuple[Ids, Ints]:
         """Ids end to end, one EOS at the end of each document, and offsets."""
-        found = texts if isinstance(texts, Texts) else arrow_texts(texts)
+        found = (texts if isinstance(texts, Texts) else arrow_texts(texts)).ordered(order)
         begin, end = int(found.offsets[0]), int(found.offsets[-1])
         ids, offsets = found.data[begin:end].view("<u4"), (found.offsets - begin) // 4
         if len(ids) and int(ids.max()) >= self.vocab_size:

@@ -26,9 +26,9 @@ _TOGETHER = 256
 
 @dataclass(frozen=True)
 class Walk:
-    """The way of `lanes` lanes through `units` units, `hold` of them at a time; without a key in the files' order.
+    """The way of `lanes` lanes through `units` units, `hold` of an epoch at a time; without a key in the files' order.
 
-    `epochs` None goes on for ever.
+    `epochs` None goes on for ever. A turn of a lane is called by how many units the lane has passed before it.
     """
 
     units: int
@@ -42,18 +42,17 @@ class Walk:
             raise ConfigError("The stream has no files to read.")
 
     def turn(self, lane: int, turn: int) -> list[tuple[int, int]]:
-        """The (epoch, unit) that a lane reads together at its `turn`-th stop; none once it has come to the end."""
-        first = turn * self.hold
-        places = (lane + self.lanes * (first + i) for i in range(self.hold))
-        return [self._unit(*divmod(place, self.units)) for place in places if not self._beyond(place)]
+        """The (epoch, unit) that a lane reads together in a turn, which ends with the epoch; none beyond the last."""
+        epoch, first = divmod(lane + self.lanes * turn, self.units)
+        if self.epochs is not None and epoch >= self.epochs:
+            return []
+        places = range(first, min(first + self.lanes * self.hold, self.units), self.lanes)
+        return [(epoch, self._unit(epoch, place)) for place in places]
 
-    def _beyond(self, place: int) -> bool:
-        return self.epochs is not None and place >= self.epochs * self.units
-
-    def _unit(self, epoch: int, place: int) -> tuple[int, int]:
+    def _unit(self, epoch: int, place: int) -> int:
         if self.key is None:
-            return epoch, place
-        return epoch, _order(self.key, epoch, self.units, place // _TOGETHER)[place % _TOGETHER]
+            return place
+        return _order(self.key, epoch, self.units, place // _TOGETHER)[place % _TOGETHER]
 
 
 @functools.lru_cache(maxsize=64)

@@ -10,11 +10,10 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
@@ -30,13 +29,16 @@ from gristmill.loader.partition import Partition
 from gristmill.order.options import check_positive
 from gristmill.order.permute import use_compiled
 from gristmill.order.plan import Plan
+from gristmill.places.traffic import traffic
 from gristmill.streams.account import Account
+from gristmill.streams.ahead import Begun, ahead
 from gristmill.streams.assembly import Assembly, Fed
 from gristmill.streams.blocks import Block, Mill
-from gristmill.streams.crew import BLOCKS_AHEAD, Crew, mill_of
+from gristmill.streams.crew import Crew, mill_of
 from gristmill.streams.cuts import CUTS, Lane, Taken
-from gristmill.streams.state import STATE_VERSION, StreamState, as_text, check_stream_state, merge_states
+from gristmill.streams.state import STATE_VERSION, StreamState, as_text, check_stream_state, merge_states, sealed
 from gristmill.streams.stores import StoreRows
+from gristmill.streams.turns import Place
 
 if TYPE_CHECKING:
     from gristmill.streams.stream import Batches
@@ -44,10 +46,8 @@ if TYPE_CHECKING:
 # What a lane is asked for at once: many rows cost little more than one.
 _TAKEN_TOKENS = 1 << 16
 _BUFFER_BYTES = 32 << 20
-Item = TypeVar("Item")
-Given = TypeVar("Given", covariant=True)
-_OPENED = ("_built", "_pools", "_crew", "_stores", "_owner", "_account", "_last", "_tally", "_batches", "_waited",
-           "_began", "_observers", "_record")  # fmt: skip
+_OPENED = ("_built", "_pools", "_mills", "_crew", "_stores", "_owner", "_account", "_last", "_tally", "_batches",
+           "_waited", "_began", "_observers", "_record", "_traffic")  # fmt: skip
 
 
 class Served(NamedTuple):
@@ -106,9 +106,10 @@ class StreamLoader(Observed):
     def _reset(self) -> None:
         self._built: Iterator[Served] | None = None
         self._pools: list[ThreadPoolExecutor] = []
+        self._mills: list[Mill] = []
         self._crew: Crew | None = None
         self._stores: StoreRows | None = None
-        self._owner = os.getpid()
+        self._owner, self._traffic = os.getpid(), traffic.figures()
         self._account, self._last = Account(self._examples), list[Block]()
         self._tally, self._batches, self._waited, self._began = Tally(), 0, 0.0, 0.0
 
@@ -155,6 +156,8 @@ class StreamLoader(Observed):
             if found is None:
                 self.close()
                 self._arrive(self._last)
+                if not self.step:
+                    self._account.refuse_nothing(self.world_size == 1)
                 return
             self._count(found)
             if self._observers:
@@ -182,33 +185,41 @@ class StreamLoader(Observed):
         use_compiled()
         pools = [ThreadPoolExecutor(count, "gristmill-stream") for count in (self._threads, 1) if self._threads]
         self._pools = pools  # blocks are made by some threads, or processes, and batches of them by one more thread
-        self._crew = Crew(self.stream, self._workers, bool(self._examples)) if self._workers else None
+        if self._workers:
+            begun = [self._begun(k) if self.stream.weights[k] else {} for k in range(len(self.stream.streams))]
+            self._crew = Crew(self.stream, self._workers, bool(self._examples), begun)
         self._stores = self._fetched_stores()
         stacks = self._stacks(self._lanes(), self._stores)
-        ahead: Iterator[list[Served]] = _ahead(partial(pools[1].submit, next, stacks, None)) if pools else stacks
-        return itertools.chain.from_iterable(ahead)
+        made: Iterator[list[Served]] = ahead(partial(pools[1].submit, next, stacks, None)) if pools else stacks
+        return itertools.chain.from_iterable(made)
 
     def _lanes(self) -> list[list[Lane]]:
         """For each stream its lanes that are this rank's, from their places on."""
         first, made = self.stream.first, []
         kind = CUTS[str(first.cut)]
         for k in range(len(self.stream.streams)):
-            places = self._places[:, 3 * k : 3 * k + 3].tolist()
-            each = zip(self._rows, places, strict=True)
+            begun, given = self._begun(k), self._places[:, 3 * k + 2].tolist()
             mill = mill_of(self.stream, k)
             if self.stream.weights[k] and not self._crew:
-                mill.begin({row: place[0] for row, place in zip(self._rows, places, strict=True)})
-            made.append([kind(self._blocks(mill, k, row, place), place[2], first.seq_len) for row, place in each])
+                mill.begin(begun)
+            self._mills.append(mill)
+            each = zip(begun.items(), given, strict=True)
+            made.append([kind(self._blocks(mill, k, *lane), rows, first.seq_len) for lane, rows in each])
         return made
 
-    def _blocks(self, mill: Mill, k: int, row: int, place: list[int]) -> Iterator[Block]:
+    def _begun(self, k: int) -> dict[int, Place]:
+        """The turn and block at which this rank's lanes of a stream are."""
+        places = self._places[:, 3 * k : 3 * k + 2].tolist()
+        return {row: (turn, number) for row, (turn, number) in zip(self._rows, places, strict=True)}
+
+    def _blocks(self, mill: Mill, k: int, row: int, place: Place) -> Iterator[Block]:
         """The blocks of a lane, the next of which is being made where there is somebody to make it."""
-        blocks = mill.blocks(row, place[0], place[1], noted=bool(self._examples))
+        blocks = mill.blocks(row, *place, noted=bool(self._examples))
         if not self.stream.weights[k]:
             return blocks
         if self._crew:
-            return _ahead(partial(self._crew.ask, k, row, place[0], place[1]), BLOCKS_AHEAD)
-        return _ahead(partial(_Begun, self._pools[0], partial(next, blocks, None))) if self._pools else blocks
+            return self._crew.blocks(k, row)
+        return ahead(partial(Begun, self._pools[0], partial(next, blocks, None))) if self._pools else blocks
 
     def _stacks(self, lanes: list[list[Lane]], stores: StoreRows | None) -> Iterator[list[Served]]:
         """Batches from `step` on, until no lane has a row: lanes are asked for one step, then for twice as many."""
@@ -279,7 +290,7 @@ class StreamLoader(Observed):
 
     def state_dict(self) -> StreamState:
         """The state to keep with a checkpoint: JSON, 15 characters a row; with several ranks, of this rank's lanes."""
-        return {
+        return sealed({
             "version": STATE_VERSION,
             "step": self.step,
             "stream": self.stream.fingerprint,
@@ -288,7 +299,7 @@ class StreamLoader(Observed):
             "streams": len(self.stream.streams),
             "lanes": as_text(self._places),
             "parts": self.stream.parts,
-        }
+        })  # fmt: skip
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Go on where `state` was taken, on any number of ranks; it must have all lanes, by `gm.merge_states`."""
@@ -314,7 +325,10 @@ class StreamLoader(Observed):
         return next(unstacked(next(assembly.stacks(Fed.of([], [], []), 1)).arrays))
 
     def stats(self) -> dict[str, object]:
-        """Since iteration began: batches and tokens of this rank, tokens/s, time waited, what steps dropped and why."""
+        """Since iteration began: batches and tokens of this rank, tokens/s, time waited, what steps dropped and why.
+
+        Where files or stores are on other machines, what was asked of these, too.
+        """
         elapsed = time.perf_counter() - self._began if self._began else 0.0
         return {
             "batches": self._batches,
@@ -325,7 +339,13 @@ class StreamLoader(Observed):
             "waited_share": self._waited / elapsed if elapsed else 0.0,
             **vars(self._tally),
             **self._account.figures,
+            **(traffic.since(self._traffic) if self._fetches else {}),
         }
+
+    @property
+    def _fetches(self) -> bool:
+        """Whether some of it is read from other machines."""
+        return self._stores is not None or any(units.waits for units in self.stream.units)
 
     def dropped(self) -> list[dict[str, object]]:
         """Documents that rules dropped, the first `examples` of each reason: id, rule, reason, value, detail, text."""
@@ -340,45 +360,14 @@ class StreamLoader(Observed):
         for pool in self._pools:
             pool.shutdown(wait=wait, cancel_futures=True)
         self._pools = []
+        for mill in self._mills:
+            mill.close()
+        self._mills = []
         if self._stores is not None:
             self._stores.close(wait)
             self._stores = None
         if self._record is not None:
             self._record.close()
-
-
-class Coming(Protocol[Given]):
-    """Something that is being made elsewhere."""
-
-    def result(self) -> Given:
-        """Wait for it."""
-
-
-class _Begun(Generic[Item]):
-    """Work for a pool; whoever needs it before a thread has come to it does it himself.
-
-    So nobody waits for what others will need later: a resume with one short unit would read two units for each row.
-    """
-
-    def __init__(self, pool: ThreadPoolExecutor, work: Callable[[], Item]) -> None:
-        self._work, self._future = work, pool.submit(work)
-
-    def result(self) -> Item:
-        """What the work gave, or its error; CancelledError once the pool was shut down."""
-        mine = not self._future.cancelled() and self._future.cancel()
-        return self._work() if mine else self._future.result()
-
-
-def _ahead(ask: Callable[[], Coming[Item | None]], count: int = 1) -> Iterator[Item]:
-    """What is asked for, the next `count` of which are always being made; but until the first has come, no other."""
-    coming = deque([ask()])
-
-    def each() -> Iterator[Item]:
-        while (item := coming.popleft().result()) is not None:
-            coming.extend(ask() for _ in range(count - len(coming)))
-            yield item
-
-    return each()
 
 
 def _places(fed: Fed, steps: int, before: Ints) -> Ints:

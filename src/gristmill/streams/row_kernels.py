@@ -8,8 +8,8 @@ import numpy as np
 from numba import types
 
 from gristmill.core.compiled import entry
-from gristmill.core.kernels.memory import copy, empty
-from gristmill.core.kernels.types import BYTES, INTS
+from gristmill.core.kernels.memory import empty
+from gristmill.core.kernels.types import INTS
 
 _INTS, _PACKED = types.int64[::1], types.uint32[::1]
 _MASK_IN = types.Array(types.boolean, 1, "C", readonly=True)
@@ -54,23 +54,6 @@ def lay_rows(
             positions[to], follows[to] = end - lengths[to], False
             to += 1
     edges[rows.size] = to
-
-
-@entry(types.int64(BYTES, INTS, types.int64, INTS, types.uint8[::1], _INTS))
-def lay_documents(data: Any, offsets: Any, itemsize: int, order: Any, out: Any, bounds: Any) -> int:
-    """Copy documents in this order without those that are an EOS alone, and tell where each begins; how many there are.
-
-    `data` are the bytes of their tokens, which have `itemsize` each.
-    """
-    count = 0
-    bounds[0] = 0
-    for i in range(order.size):
-        begin, end = offsets[order[i]], offsets[order[i] + 1]
-        if end > begin + 1:
-            copy(data, begin * itemsize, end * itemsize, out, bounds[count] * itemsize)
-            bounds[count + 1] = bounds[count] + end - begin
-            count += 1
-    return count
 
 
 @entry(types.void(INTS, INTS, INTS, INTS, INTS, INTS, _MASK_IN, INTS, _INTS, *[_INTS] * 4, types.boolean[::1], _INTS))

@@ -16,9 +16,11 @@ from gristmill.arrow.left import ArrowState, merge_arrow_states
 from gristmill.core.arguments import refuse
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import StateError
-from gristmill.core.values import as_saved, shown
+from gristmill.core.hashing import fingerprint
+from gristmill.core.values import Count, Positive, as_saved, shown
 
-STATE_VERSION = 1
+STATE_VERSION = 2
+_DECISIVE = ("version", "step", "stream", "rank", "world_size", "streams", "lanes")
 # Parts of a stream whose names, which states keep, do not say it all.
 _SPOKEN = {"files": "files or rows"}
 
@@ -26,17 +28,29 @@ _SPOKEN = {"files": "files or rows"}
 class StreamState(TypedDict):
     """What a run must keep to go on: JSON. `lanes` are the places of the lanes of `rank` among `world_size`.
 
-    `parts` say by name what the batches depend on, so that a state of another stream can be told what differs.
+    `parts` say by name what the batches depend on, so that a state of another stream can be told what differs. `digest`
+    is of all the rest: one wrong character in `lanes` would be other places, whose documents nobody could tell.
     """
 
     version: int
-    step: int
+    step: Count
     stream: str
-    rank: int
-    world_size: int
-    streams: int
+    rank: Count
+    world_size: Positive
+    streams: Positive
     lanes: str
     parts: Mapping[str, object]
+    digest: str
+
+
+def sealed(state: Mapping[str, object]) -> StreamState:
+    """The state with its digest, in place of another."""
+    return cast(StreamState, {**state, "digest": _digest(state)})
+
+
+def _digest(state: Mapping[str, object]) -> str:
+    """8 hex digits of what decides where a stream goes on."""
+    return fingerprint([str(state[key]) for key in _DECISIVE])[:8]
 
 
 def as_text(places: Ints) -> str:
@@ -73,13 +87,17 @@ def _merged(states: Sequence[Mapping[str, object]]) -> StreamState:
                     f"These states are not of one moment: {key} is {shown(first[key])} and "
                     f"{shown(state[key])}. Keep those that all ranks saved at the same step."
                 )
-    by_rank = {state["rank"]: as_places(state["lanes"], max(first["streams"], 1)) for state in found}
-    if missing := sorted(set(range(first["world_size"])) - by_rank.keys()):
-        raise StateError(f"The lanes of rank {missing[0]} of {first['world_size']} are missing: give its state too.")
+    world = first["world_size"]
+    by_rank = {state["rank"]: as_places(state["lanes"], first["streams"]) for state in found}
+    missing = next((rank for rank in range(world) if rank not in by_rank), None)
+    if missing is not None:
+        raise StateError(f"The lanes of rank {missing} of {world} are missing: give its state too.")
     lanes = np.empty((sum(map(len, by_rank.values())), 3 * first["streams"]), np.int64)
     for rank, places in by_rank.items():
-        lanes[rank :: first["world_size"]] = places
-    return {**first, "rank": 0, "world_size": 1, "lanes": as_text(lanes)}
+        if len(places) != len(lanes) // world or not len(places):
+            raise StateError(f"The state of rank {rank} of {world} has {len(places):,} rows: it is damaged.")
+        lanes[rank::world] = places
+    return sealed({**first, "rank": 0, "world_size": 1, "lanes": as_text(lanes)})
 
 
 def check_stream_state(
@@ -107,5 +125,13 @@ def check_stream_state(
 
 
 def as_stream_state(state: object) -> StreamState:
-    """The state that this must be, whatever the stream."""
-    return cast(StreamState, as_saved(state, StreamState, STATE_VERSION, "a Gristmill stream"))
+    """The state that this must be, whatever the stream; one that was changed since it was made is refused."""
+    found = cast(StreamState, as_saved(state, StreamState, STATE_VERSION, "a Gristmill stream"))
+    if found["rank"] >= found["world_size"]:
+        raise StateError(f"There is no rank {found['rank']} of {found['world_size']}: this state is damaged.")
+    if found["digest"] != _digest(found):
+        raise StateError(
+            f"This state (step {found['step']:,}) is not as it was saved, its digest is another: go on from another "
+            "checkpoint."
+        )
+    return found

@@ -110,9 +110,11 @@ class Stream:
         as_flag("batch", batch)
         if isinstance(rule, str):
             return self._then(Filter(make_rule(rule, options | ({"batch": True} if batch else {}))))
+        if not callable(rule):
+            raise refuse("rule", "the name of a filter or a function", rule)
         if options:
             raise ConfigError(f"filter takes options for rules by name; {', '.join(options)} is for none.")
-        return self._then(Filter(Function(as_function("rule", rule), batch)))
+        return self._then(Filter(Function(rule, batch)))
 
     def map(self, function: Callable[..., object], *, batch: bool = False) -> Stream:
         """Other texts: the function gets a document (a dict) and returns its text, a dict with it, or None to drop it.
@@ -182,7 +184,8 @@ class Stream:
         """The global batches: `batch_size` rows each, whatever the number of ranks.
 
         shuffle: units in an order of each epoch's own, and documents among those read together, which are the units of
-        one lane, `hold` at a time. epochs: end after so many; None goes on for ever.
+        one lane, up to `hold` of an epoch at a time: memory grows with it. epochs: end after so many; None goes on for
+        ever.
         """
         return Batches((self,), (Fraction(1),), as_whole("batch_size", batch_size), as_whole("seed", seed, None),
                        as_flag("shuffle", shuffle), None if epochs is None else as_whole("epochs", epochs),
@@ -338,6 +341,8 @@ class Batches:
             long["augment"] = [[each.content((ALONE,)) for each in stream.augmentations] for stream in self.streams]
         plain = {"cut": self.first.cut, "seq_len": self.first.seq_len, "version": _VERSION}
         order = {name: getattr(self, name) for name in ("batch_size", "seed", "shuffle", "epochs", "hold")}
+        if self.hold > 1:  # states from before units of two epochs were kept apart know another order
+            order["hold"] = [self.hold, "of an epoch"]
         return {**{name: fingerprint(value)[:8] for name, value in long.items()}, **plain, **order}
 
     @property

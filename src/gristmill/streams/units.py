@@ -9,19 +9,22 @@ them at most, or as many as files.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
 from gristmill.core.arrays import Ints
 from gristmill.core.hashing import fingerprint
+from gristmill.places.address import Url
+from gristmill.places.streams import REQUESTS
 from gristmill.sources.base import Format, InputFile, Part, expand
 from gristmill.sources.kinds import resumes_anywhere
 from gristmill.sources.units import Unit, file_parts, file_sizes
 from gristmill.store.folder import own_files
-from gristmill.streams.turns import Place, Reader, Turn
+from gristmill.streams.turns import First, Place, Reader, Turn
 
 # Every lane begins with a block of text: so many bytes in all, and in one (a third of what a block of 512 KiB takes is
 # not for its bytes). So a first batch of 64 rows is there after 64 MiB.
@@ -42,6 +45,10 @@ class Cut(Protocol):
     @property
     def fingerprint(self) -> str:
         """Names all that decides which documents are in which unit."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether to read one takes a while in which nothing is done, so that it is worth being begun before."""
 
     def reader(self, hold: int) -> Reader:
         """What reads them for the lanes of one loader, `hold` at a time."""
@@ -70,12 +77,15 @@ class Units:
     """The units of files, read by the format of their source: unit i is a stretch of a file, or a whole one."""
 
     def __init__(self, files: Sequence[InputFile], formats: Mapping[str, Format], lanes: int) -> None:
-        self.files, self.formats = tuple(files), formats
-        self.sizes = file_sizes(self.files)
+        self.sizes, self.formats = file_sizes(files), formats
+        # A file of no bytes may be one that cannot be looked at, which its reader tells.
+        self.files = tuple(replace(file, size=size or None) for file, size in zip(files, self.sizes, strict=True))
         self.unit_bytes, self._share = unit_bytes(sum(self.sizes), lanes), share_bytes(sum(self.sizes), lanes)
         self.block_bytes = block_bytes(lanes)
+        # Files on other machines do.
+        self.waits = any(isinstance(file.path, Url) for file in files)
         # File, start, stop (-1: its end) and size of each unit.
-        self._table = np.concatenate([np.empty((0, 4), np.int64), *map(self._rows, range(len(self.files)))])
+        self._table = np.concatenate([np.empty((0, 4), np.int64), *self._rows_of_all()])
 
     def __len__(self) -> int:
         return len(self._table)
@@ -83,6 +93,14 @@ class Units:
     def __getitem__(self, number: int) -> Unit:
         file, start, stop, size = self._table[number].tolist()
         return Unit(self.files[file].source, (Part(self.files[file], start, None if stop < 0 else stop, size),))
+
+    def _rows_of_all(self) -> Iterator[Ints]:
+        numbers = range(len(self.files))
+        if not self.waits:
+            yield from map(self._rows, numbers)
+            return
+        with ThreadPoolExecutor(REQUESTS, "gristmill-cut") as pool:  # which some formats are asked for
+            yield from pool.map(self._rows, numbers)
 
     def _rows(self, file: int) -> Ints:
         parts = self._cut(file)
@@ -95,7 +113,7 @@ class Units:
         return file_parts(self.files[file], self.sizes[file], format, self.unit_bytes)
 
     def reader(self, hold: int) -> Reader:
-        """Files are read when a lane comes to them: what is read ahead is the matter of their places."""
+        """Files are read when a lane comes to them."""
         return _FileReader(self, hold)
 
     @property
@@ -110,7 +128,10 @@ class _FileReader:
     units: Units
     hold: int
 
-    def begin(self, first: Mapping[Place, Sequence[int]]) -> None:
+    def begin(self, first: Mapping[Place, First]) -> None:
+        pass
+
+    def close(self) -> None:
         pass
 
     def turn(self, place: Place, units: Sequence[int], after: Sequence[int]) -> Turn:

@@ -1,4 +1,4 @@
-"""The libraries that turn text into ids, each behind one method: `encode(Texts, eos) -> Encoded`.
+"""The libraries that turn text into ids, each behind one method: `encode(Texts, eos, order) -> Encoded`.
 
 MB/s of one thread with GPT-2's vocabulary: gigatoken 130 to 260, tiktoken 10, tokenizers 2. None of them
 applies a template (BOS), and none of them makes a special token out of text. Each is imported when it is chosen.
@@ -10,8 +10,8 @@ import ctypes
 import itertools
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError
 from typing import Any, NamedTuple, Protocol
 
@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from gristmill.core.arrays import Ints
+from gristmill.core.arrays import Ints, Mask
 from gristmill.core.errors import ConfigError, GristmillError, did_you_mean
 from gristmill.core.texts import Texts, byte_letters
 from gristmill.core.version import version_of
@@ -60,8 +60,11 @@ class Encoded(NamedTuple):
 class Encoder(Protocol):
     """One backend, ready to encode."""
 
-    def encode(self, texts: Texts, eos: int) -> Encoded:
-        """The ids of all documents, `eos` after each; that of a text is counted, and refused by who asked."""
+    def encode(self, texts: Texts, eos: int, order: Ints | None = None) -> Encoded:
+        """The ids of documents in this order, all as they come without one, `eos` after each.
+
+        That of a text is counted, and refused by who asked.
+        """
         ...
 
 
@@ -69,23 +72,34 @@ class UnknownToBackend(Exception):
     """A backend cannot run this tokenizer; the message says what it does not know."""
 
 
-@contextmanager
-def library_errors(what: str) -> Iterator[None]:
-    """Say in one sentence what a library raises over a file or a text: bare Exceptions, and panics of Rust's."""
-    try:
-        yield
-    except (GristmillError, OSError, ImportError, MemoryError, KeyboardInterrupt, SystemExit, GeneratorExit):
-        raise
-    except BaseException as error:  # a panic is no Exception
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise ConfigError(f"{what}: {reason[:300]}.") from error
+# Not the library's, or understood as they are.
+_PLAIN_ERRORS = (GristmillError, OSError, ImportError, MemoryError, KeyboardInterrupt, SystemExit, GeneratorExit)
+
+
+class LibraryErrors:
+    """Says in one sentence what a library raises over a file or a text: bare Exceptions, and panics of Rust's.
+
+    No generator with a decorator: each block of a stream comes by here, and it takes three times the calls.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if error is not None and not isinstance(error, _PLAIN_ERRORS):  # a panic is no Exception
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise ConfigError(f"{self._what}: {reason[:300]}.") from error
 
 
 class ByteEncoder:
     """The bytes themselves."""
 
-    def encode(self, texts: Texts, eos: int) -> Encoded:
-        return Encoded(*ended(texts.data.astype(np.uint16), texts.offsets, eos), len(texts))
+    def encode(self, texts: Texts, eos: int, order: Ints | None = None) -> Encoded:
+        found = texts.ordered(order)
+        return Encoded(*ended(found.data.astype(np.uint16), found.offsets, eos), len(found))
 
 
 class GigatokenEncoder:
@@ -113,16 +127,18 @@ class GigatokenEncoder:
         self._marked = marked and _loaded(marked)
         self._plain = None if self._marked else _loaded(self._content)
 
-    def encode(self, texts: Texts, eos: int) -> Encoded:
-        if self._marked is not None and len(texts):
+    def encode(self, texts: Texts, eos: int, order: Ints | None = None) -> Encoded:
+        count = len(texts) if order is None else len(order)
+        if self._marked is not None and count:
             from gristmill.tokenize.kernels import narrow_marks, replace_marks  # which import Numba
 
-            ids, offsets = self._ids(self._marked, _with_marks(texts)), np.zeros(len(texts) + 1, np.int64)
+            ids, offsets = self._ids(self._marked, _with_marks(texts, order)), np.zeros(count + 1, np.int64)
             out, replace = np.empty(len(ids), self._dtype), narrow_marks if self._dtype == np.uint16 else replace_marks
-            if (ends := replace(ids, self._mark, eos, out, offsets)) == len(texts):  # so none is a document's
+            if (ends := replace(ids, self._mark, eos, out, offsets)) == count:  # so none is a document's
                 return Encoded(out, offsets, ends)
         self._plain = self._plain or _loaded(self._content)
-        return join((self._ids(self._plain, bytes(document)) for document in _documents(texts)), eos)
+        documents = _documents(texts.ordered(order))
+        return join((self._ids(self._plain, bytes(document)) for document in documents), eos)
 
     def _ids(self, tokenizer: Any, text: bytes) -> Ids:
         """The ids of one text. The method for a single one keeps Python's lock, that for lists imports awkward, and
@@ -149,15 +165,20 @@ def _documents(texts: Texts) -> list[memoryview]:
     return [data[first:end] for first, end in itertools.pairwise(texts.offsets.tolist())]
 
 
-def _with_marks(texts: Texts) -> bytes:
-    """All texts with a mark after each, written by a kernel into bytes that nobody has seen yet: gigatoken takes no
-    other memory without a copy, and a slice for each text took as long as the texts did.
+def _with_marks(texts: Texts, order: Ints | None) -> bytes:
+    """Texts in this order with a mark after each, written by a kernel into bytes that nobody has seen yet: gigatoken
+    takes no other memory without a copy, and a slice for each text took as long as the texts did.
     """
     from gristmill.tokenize.kernels import join_marked  # which imports Numba
 
-    size = int(texts.offsets[-1] - texts.offsets[0]) + len(texts) * len(_MARK_BYTES)
-    made: bytes = _new_bytes(None, size)
-    join_marked(texts.data, texts.offsets, _MARK_BYTES, np.frombuffer(made, np.uint8).__array_interface__["data"][0])
+    begins, ends = texts.offsets[:-1], texts.offsets[1:]
+    size = int(texts.offsets[-1] - texts.offsets[0])
+    if order is not None:
+        begins, ends = begins[order], ends[order]
+        size = int(ends.sum() - begins.sum())
+    made: bytes = _new_bytes(None, size + len(begins) * len(_MARK_BYTES))
+    address = np.frombuffer(made, np.uint8).__array_interface__["data"][0]
+    join_marked(texts.data, begins, ends, _MARK_BYTES, address)
     return made
 
 
@@ -237,9 +258,9 @@ class TiktokenEncoder:
             special_tokens={text: vocab[text] for text in specials},
         )
 
-    def encode(self, texts: Texts, eos: int) -> Encoded:
+    def encode(self, texts: Texts, eos: int, order: Ints | None = None) -> Encoded:
         encode = self._encoding.encode_to_numpy
-        return join((encode(text, disallowed_special=()) for text in texts.strings()), eos)
+        return join((encode(text, disallowed_special=()) for text in texts.ordered(order).strings()), eos)
 
 
 class TokenizersEncoder:
@@ -258,9 +279,9 @@ class TokenizersEncoder:
         self._tokenizer = Tokenizer.from_str(json.dumps(content, ensure_ascii=False))
         self._tokenizer.encode_special_tokens = True
 
-    def encode(self, texts: Texts, eos: int) -> Encoded:
+    def encode(self, texts: Texts, eos: int, order: Ints | None = None) -> Encoded:
         encode = self._tokenizer.encode_batch_fast
-        rows = (encode([text], add_special_tokens=False)[0].ids for text in texts.strings())
+        rows = (encode([text], add_special_tokens=False)[0].ids for text in texts.ordered(order).strings())
         return join((np.array(ids, np.uint32) for ids in rows), eos)
 
 
@@ -281,6 +302,12 @@ def ended(ids: Ids, offsets: Ints, eos: int) -> tuple[Ids, Ints]:
 def without_eos(ids: Ids, offsets: Ints) -> tuple[Ids, Ints]:
     """Documents that end with the EOS without it."""
     return np.delete(ids, offsets[1:] - 1), offsets - np.arange(len(offsets))
+
+
+def without_silent(ids: Ids, offsets: Ints, silent: Mask) -> tuple[Ids, Ints]:
+    """Documents that end with the EOS, without those that are `silent`: the EOS alone."""
+    kept = np.append(True, ~silent)
+    return np.delete(ids, offsets[:-1][silent]), (offsets - np.append(0, np.cumsum(silent)))[kept]
 
 
 _ENCODERS: dict[str, Callable[[Definition], Encoder]] = {

@@ -12,7 +12,7 @@ from pathlib import Path
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.values import check_kinds, parse_json
 from gristmill.places.door import place_at
-from gristmill.tokenize.backends import library_errors
+from gristmill.tokenize.backends import LibraryErrors
 from gristmill.tokenize.definition import Definition, Json, require_unreachable_eos, vocab_size, vocabulary
 
 EOS_NAMES = (
@@ -82,7 +82,7 @@ def _checked_content(definition: Definition, file: Path) -> Json:
     """The content, once the tokenizers library has accepted it, ids and all."""
     from tokenizers import Tokenizer  # not for tokenizers that have a name
 
-    with library_errors(f"{file} is not a tokenizer.json that the tokenizers library reads"):
+    with LibraryErrors(f"{file} is not a tokenizer.json that the tokenizers library reads"):
         theirs = Tokenizer.from_str(definition.json)
         content = definition.content
     for token in content.get("added_tokens") or []:

@@ -16,12 +16,12 @@ _STRETCH = 64
 _OFFSETS = types.int64[::1]
 
 
-@entry(types.void(BYTES, INTS, BYTES, types.int64))
-def join_marked(data: Any, offsets: Any, mark: Any, address: int) -> None:
+@entry(types.void(BYTES, INTS, INTS, BYTES, types.int64))
+def join_marked(data: Any, begins: Any, ends: Any, mark: Any, address: int) -> None:
     """Write texts end to end at an address, a mark after each."""
     out, to = pointer(address, np.uint8), 0
-    for row in range(offsets.size - 1):
-        begin, size = offsets[row], offsets[row + 1] - offsets[row]
+    for row in range(begins.size):
+        begin, size = begins[row], ends[row] - begins[row]
         for i in range(size):
             out[to + i] = data[np.uint64(begin + i)]
         to += size

@@ -29,11 +29,11 @@ from gristmill.store.format import dtype_for
 from gristmill.tokenize.backends import (
     Encoder,
     Ids,
+    LibraryErrors,
     backend_versions,
     build_encoder,
     choose_backend,
     installed_versions,
-    library_errors,
     without_eos,
 )
 from gristmill.tokenize.definition import Definition, content_fingerprint, is_lossless, vocab_size
@@ -123,7 +123,7 @@ def load_tokenizer(name: str, *, eos: int | str | None = None, backend: str | No
     """
     name = os.fspath(name) if isinstance(name, os.PathLike) else name
     check_kinds({"tokenizer": name, "eos": eos}, {"tokenizer": str, "eos": int | str | None}, "load_tokenizer")
-    with library_errors(f"tokenizer {name} cannot be used"):
+    with LibraryErrors(f"tokenizer {name} cannot be used"):
         definition = _find(name, eos)
         return _kept(definition, backend) or _checked(definition, backend)
 
@@ -236,14 +236,17 @@ class Tokenizer:
         """
         return without_eos(*self.encode_ended(texts))
 
-    def encode_ended(self, texts: TextColumn | Texts) -> tuple[Ids, Ints]:
-        """As `encode_batch`, with the EOS after each document; one without tokens is its EOS alone."""
+    def encode_ended(self, texts: TextColumn | Texts, order: Ints | None = None) -> tuple[Ids, Ints]:
+        """As `encode_batch`, with the EOS after each document; one without tokens is its EOS alone.
+
+        order: the rows that are wanted, as they are to come; to put texts in another order takes no time here.
+        """
         flat = flat_texts(texts)
-        with library_errors(f"tokenizer {self.name} cannot encode a text"):
-            ids, offsets, ends = self._ready_encoder().encode(flat, self.eos)
+        with LibraryErrors(f"tokenizer {self.name} cannot encode a text"):
+            ids, offsets, ends = self._ready_encoder().encode(flat, self.eos, order)
         ids = ids.astype(self.dtype, copy=False)
-        if ends != len(flat):  # the last guard: whatever the libraries did, no EOS leaves here but after a document
-            raise self._forged_eos(ids, offsets)
+        if ends != len(offsets) - 1:  # the last guard: whatever libraries did, no EOS leaves but after a document
+            raise self._forged_eos(ids, offsets, order)
         if self._budget.spend(len(flat.data)):
             self._encoder = None
         return ids, offsets
@@ -308,11 +311,12 @@ class Tokenizer:
                 f"loaded it ({there}): install the same version of {self.backend} on every machine"
             )
 
-    def _forged_eos(self, ids: Ids, offsets: Ints) -> SourceError:
+    def _forged_eos(self, ids: Ids, offsets: Ints, order: Ints | None) -> SourceError:
         """The error for a text that became an EOS."""
         found = ids == self.eos
         found[offsets[1:] - 1] = False
-        row = int(np.searchsorted(offsets, int(found.argmax()), side="right")) - 1
+        place = int(np.searchsorted(offsets, int(found.argmax()), side="right")) - 1
+        row = place if order is None else int(order[place])
         return SourceError(
             f"row {row} of the batch holds text that {self.name} encodes to its end-of-document id "
             f"{self.eos}: remove it, since it would split the document"

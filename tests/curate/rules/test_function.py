@@ -91,6 +91,8 @@ def test_a_batch_answer_must_be_a_boolean_for_each(documents, rule):
 def test_a_missing_file_is_named():
     with pytest.raises(ConfigError, match=r"absent\.py"):
         content(UserFunction(path="absent.py"))
+    with pytest.raises(ConfigError, match="path without a NUL character"):
+        UserFunction(path="\0")
 
 
 def test_it_travels_to_workers_that_have_no_such_file(documents, rule, tmp_path):

@@ -23,7 +23,7 @@ from harness import mutate as change_bytes
 CASES = (150, 100_000)
 
 
-def _tar(format: int, **headers: str) -> bytes:
+def _tar(format: int, link: str = "é.png", **headers: str) -> bytes:
     out, long = io.BytesIO(), "x" * (90 if format == tarfile.USTAR_FORMAT else 150)
     members = [("d/1.txt", b"one"), ("d/1.json", b'{"id": 1e5, "n": [1]}'), ("d/1.jpg", b"\xff" * 700),
                ("2.json", b'{"text": "two"}'), (long + ".txt", b"drei"), ("é.txt", b"four")]  # fmt: skip
@@ -32,9 +32,9 @@ def _tar(format: int, **headers: str) -> bytes:
             member = tarfile.TarInfo(name)
             member.size, member.pax_headers = len(data), headers
             tar.addfile(member, io.BytesIO(data))
-        link = tarfile.TarInfo("link.txt")
-        link.type, link.linkname = tarfile.SYMTYPE, "d/1.txt"
-        tar.addfile(link)
+        member = tarfile.TarInfo(link)
+        member.type, member.linkname = tarfile.SYMTYPE, "d/1.txt"
+        tar.addfile(member)
     return out.getvalue()
 
 
@@ -44,7 +44,9 @@ def seeds() -> list[bytes]:
     told = ({"comment": "c" * 600}, {"size": str(2**62)}, {"size": str(10**12)}, sparse, {"GNU.sparse.map": "0,x"})
     with_headers = [_tar(tarfile.PAX_FORMAT, **headers) for headers in told]
     plain = _tar(tarfile.USTAR_FORMAT)
-    return [whole, _tar(tarfile.GNU_FORMAT), plain, plain * 2, *with_headers, whole[:2000], whole + whole, bytes(1024)]
+    linked, holed = _tar(tarfile.USTAR_FORMAT, "link.txt"), plain[:2048] + bytes(1536) + plain[3584:]
+    return [whole, _tar(tarfile.GNU_FORMAT), plain, plain * 2, *with_headers, whole[:2000], whole + whole, bytes(1024),
+            linked, holed]  # fmt: skip
 
 
 def mutate(rng: random.Random, seeds: Sequence[bytes]) -> bytes:
@@ -55,6 +57,10 @@ def mutate(rng: random.Random, seeds: Sequence[bytes]) -> bytes:
             [b"77777777777\0", b"\x80" + bytes(3) + b"\x40" + bytes(7), b"\xff" * 12, b"00000000000 "]
         )
         data[at + 156 : at + 157] = rng.choice([b"0", b"x", b"g", b"L", b"K", b"S", b"1", b"5", b"7", b"\0", b"Z"])
+    if rng.random() < 0.1:
+        at = rng.randrange(0, max(len(data) - 511, 1), 512)
+        hole = slice(at, at + 512 * rng.choice([1, 2, 8]))
+        data[hole] = bytes(len(data[hole]))
     if rng.random() < 0.8:
         for at in range(0, len(data) - 511, 512):
             if data[at + 257 : at + 262] == b"ustar":

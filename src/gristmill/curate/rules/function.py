@@ -15,7 +15,7 @@ import numpy as np
 from gristmill.core.errors import ConfigError
 from gristmill.curate.base import KEEP, Verdict
 from gristmill.curate.documents import Documents
-from gristmill.places.door import place_at
+from gristmill.places.door import as_address, place_at
 
 Function = Callable[[object], object]
 
@@ -40,7 +40,7 @@ class UserFunction:
 
     def __post_init__(self) -> None:
         try:
-            object.__setattr__(self, "_source", place_at(self.path).read())
+            object.__setattr__(self, "_source", place_at(as_address("path", self.path)).read())
         except OSError as error:
             raise ConfigError(f"filter function: {self.path} cannot be read: {error.strerror}.") from error
 
