@@ -30,7 +30,7 @@ soak: $(VENV)/.tested
 	  tests/fuzz tests/soak tests/faults tests/remote/test_prepare.py tests/remote/test_faults.py \
 	  tests/adapters/test_stream_resume.py tests/examples/test_train_gpt.py \
 	  tests/stages/test_work_elsewhere.py tests/stages/test_spark_bytes.py tests/stages/test_spark_elsewhere.py \
-	  tests/core/test_bounds.py
+	  tests/core/test_bounds.py tests/sources/test_arrow_outline.py
 	$(BIN)/python benchmarks/reliability.py
 
 # The oldest Spark that is promised: its tests with pyspark 3.5, in an environment over .venv.
@@ -63,6 +63,7 @@ bench: $(VENV)/.tested
 	$(BIN)/python benchmarks/arrow.py
 	$(BIN)/python benchmarks/streams.py
 	$(BIN)/python benchmarks/stream_threads.py
+	$(BIN)/python benchmarks/far_streams.py
 	$(BIN)/python benchmarks/spark.py
 	$(BIN)/python benchmarks/remote.py
 	$(BIN)/python benchmarks/simulate.py

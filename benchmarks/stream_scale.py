@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import gristmill as gm
-from gristmill.streams.state import as_text
+from gristmill.streams.state import as_text, sealed
 from harness.client import BENCHMARKS
 from harness.machine import facts, load
 from harness.processes import memory_bytes
@@ -61,7 +61,7 @@ def state_at(batches: Any, share: float) -> Any:
     """A state in which every lane has come so far in the first epoch, in the middle of a block."""
     turn = int(share * len(batches.units[0]) / batches.batch_size)
     lanes = np.tile([turn, 0, 20 if turn else 0], (batches.batch_size, 1))
-    return {**batches.loader().state_dict(), "step": turn * 100, "lanes": as_text(lanes)}
+    return sealed({**batches.loader().state_dict(), "step": turn * 100, "lanes": as_text(lanes)})
 
 
 def resumed(batches: Any, share: float) -> tuple[float, float]:

@@ -318,13 +318,15 @@ def python_page() -> str:
 
 def error_sentences() -> list[tuple[str, str, str]]:
     """The (class, room, sentence) of every error that the source makes, with three dots for what is filled in."""
-    classes = {name for name in gm.__all__ if name.endswith("Error")}
+    classes = {name: name for name in gm.__all__ if name.endswith("Error")} | {"skippable": "SourceError"}
     found = list[tuple[str, str, str]]()
     for path in sorted(SOURCE.rglob("*.py")):
         room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
         calls = (node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call))
         made = ((call, getattr(call.func, "id", "")) for call in calls if call.args)
-        found += [(name, room, text) for call, name in made if name in classes and (text := sentence(call.args[0]))]
+        found += [
+            (classes[name], room, text) for call, name in made if name in classes and (text := sentence(call.args[0]))
+        ]
     return sorted(set(found))
 
 
