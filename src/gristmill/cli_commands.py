@@ -111,8 +111,10 @@ def _stream(commands: Commands) -> None:
     parser = command(
         commands, "stream", "cli_prepare:run_stream",
         "Look at the first batches of a recipe's stream: what a model would see, how fast it comes, and what the "
-        "filters drop. Nothing is written; `gristmill prepare --recipe` makes the store of the same documents.",
+        "filters drop. Nothing is written; `gristmill prepare --recipe` makes the store of the same documents. With "
+        "--step it tells which documents were in a step of a training run.",
         "recipe.yaml", "recipe.yaml --cut pad --seq-len 512 --examples 3", "recipe.yaml --steps 1000 --json",
+        "recipe.yaml --batch-size 64 --seed 0 --step 48211 --state state.json",
     )  # fmt: skip
     add(parser, "recipe", "RECIPE", "A YAML file as for prepare; `gristmill init` writes one to begin with.")
     add_number(parser, "--steps", Positive, "Take so many batches; 10 by default.", default=10)
@@ -121,6 +123,11 @@ def _stream(commands: Commands) -> None:
     add(parser, "--cut", None, "How sequences are cut: pack (the default), chunk, pad.",
         choices=("pack", "chunk", "pad"), default="pack")  # fmt: skip
     add_number(parser, "--seed", Seed, "It decides the order; by default the recipe's.")
+    add(parser, "--split", None, "Only the documents of train, or those held out for val; all by default.",
+        choices=("train", "val"))  # fmt: skip
+    add_number(parser, "--step", Count, "Show the documents of this step, counted from 0, and not the first batches.")
+    add(parser, "--state", "FILE", "A state of all ranks that was kept at --step or before it; without one, all steps "
+        "up to it are made again.")  # fmt: skip
     add_number(parser, "--examples", Count, "Show so many documents that were dropped, of each reason; 0 by default.",
                default=0)  # fmt: skip
 

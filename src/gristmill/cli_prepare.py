@@ -9,23 +9,29 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gristmill.cli_options import answer, option_name, progress_bar
 from gristmill.core.errors import ConfigError, did_you_mean
 from gristmill.core.extras import do_without
 from gristmill.core.options import from_mapping
+from gristmill.core.values import parse_json
 from gristmill.figures.store import store_figures
 from gristmill.indexing import index
 from gristmill.places.address import Address
 from gristmill.places.door import address_of, as_target, place_at
 from gristmill.recipe import Recipe, as_recipe, read_recipe
 from gristmill.run import RunOptions, dry_run, prepare
+from gristmill.show.plan import show_places
 from gristmill.show.reports import show_forecast, show_trained
 from gristmill.show.store import show_made
 from gristmill.show.terminal import line
 from gristmill.stages.warming import warm
 from gristmill.store.opening import open_split
 from gristmill.training import train_tokenizer
+
+if TYPE_CHECKING:
+    from gristmill.streams.stream import Batches
 
 _DEDUPS = ("exact", "lines", "near")
 _SAMPLE = 1000
@@ -159,15 +165,32 @@ def run_stream(chosen: argparse.Namespace) -> None:
     recipe = read_recipe(chosen.recipe)
     with progress_bar(chosen) as bar:
         warm(recipe, bar)
-        rows = getattr(as_stream(recipe, bar), chosen.cut)(chosen.seq_len)
+        rows = getattr(as_stream(recipe, chosen.split, bar), chosen.cut)(chosen.seq_len)
     seed = recipe.seed if chosen.seed is None else chosen.seed
+    if chosen.step is not None or chosen.state is not None:
+        _trace(rows.batch(chosen.batch_size, seed=seed), chosen)
+        return
     found, undone = (
         look(rows.batch(chosen.batch_size, seed=seed, epochs=1), chosen.steps, chosen.examples),
-        unheeded(recipe),
+        unheeded(recipe, chosen.split),
     )
     title = f"{chosen.recipe}: {chosen.cut} {chosen.seq_len:,} x {chosen.batch_size:,}, seed {seed}"
     figures = {"recipe": chosen.recipe, **vars(found), "undone": undone}
     answer(chosen, figures, lambda: show_stream(title, chosen.recipe, found, undone))
+
+
+def _trace(stream: Batches, chosen: argparse.Namespace) -> None:
+    """The documents of a step, by default of the one that follows the state."""
+    from gristmill.streams.state import as_stream_state
+
+    state = None
+    if chosen.state is not None:
+        if not place_at(chosen.state).is_file():
+            raise ConfigError(f"{chosen.state} is no file: name one that holds the state of a stream as JSON.")
+        state = parse_json(place_at(chosen.state).read(), chosen.state)
+    step = as_stream_state(state)["step"] if chosen.step is None else chosen.step
+    documents = stream.trace(step, state)
+    answer(chosen, documents, lambda: show_places(f"step {step:,}", documents))
 
 
 def run_train_tokenizer(chosen: argparse.Namespace) -> None:

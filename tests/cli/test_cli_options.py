@@ -12,7 +12,7 @@ FROZEN = {
     "--out-dir --overwrite --pack --recipe --remote --sample --save-index --seed --shuffle --storage --text-field "
     "--tokenization --tokenizer --tokens-per-shard --val-fraction --work --workers",
     "init": "FILE --json --overwrite --storage",
-    "stream": "RECIPE --batch-size --cut --examples --json --seed --seq-len --steps --storage",
+    "stream": "RECIPE --batch-size --cut --examples --json --seed --seq-len --split --state --step --steps --storage",
     "train-tokenizer": "INPUT --json --limit --out --overwrite --storage --text-field --vocab-size",
     "inspect": "PATH --doc --dtype --eos --exclude-doc --exclude-step --from-step --json --out --paths --plan --spikes "
     "--step --storage --until",

@@ -357,3 +357,31 @@ def test_a_stream_of_no_recipe_or_no_files_is_an_error_in_a_sentence(call: Comma
     assert "cannot be read" in call("stream", tmp_path / "none.yaml", code=2).said
     (tmp_path / "recipe.yaml").write_text("out: new\nsources: [{name: web, paths: ['nowhere/*.txt']}]\n")
     assert "nowhere" in call("stream", tmp_path / "recipe.yaml", code=2).said
+
+
+def test_stream_tells_the_documents_of_a_step_and_of_a_split(call: Command, tmp_path: Path) -> None:
+    rows = [json.dumps({"id": f"d{i}", "text": f"Document {i}. " + "word " * i}) + "\n" for i in range(40)]
+    (tmp_path / "a.jsonl").write_text("".join(rows))
+    recipe, state = tmp_path / "recipe.yaml", tmp_path / "state.json"
+    recipe.write_text(f"out: new\nseed: 7\nsources: [{{name: web, paths: ['{tmp_path}/a.jsonl']}}]\ntokenizer: byte\n"
+                      "dedup: []\nstore: {val_fraction: 0.25}\n")  # fmt: skip
+    stream = gm.stream_recipe(recipe, split="train").pack(64).batch(4, seed=7)
+    loader = stream.loader(threads=0)
+    for _ in zip(range(5), loader, strict=False):
+        pass
+    state.write_text(json.dumps(loader.state_dict()))
+    asked = ("stream", recipe, "--seq-len", 64, "--batch-size", 4, "--split", "train")
+    expected = [vars(row) for row in stream.trace(9)]
+    assert call(*asked, "--step", 9, "--json").json == expected
+    assert call(*asked, "--step", 9, "--state", state, "--json").json == expected
+    assert call(*asked, "--state", state, "--json").json == [vars(row) for row in stream.trace(5)]
+    assert expected[0]["doc_id"] in call(*asked, "--step", 9, "--state", state).out
+    assert "is no file" in call(*asked, "--state", tmp_path / "none.json", code=2).said
+    assert "belongs to another stream" in call(*asked, "--seed", 8, "--state", state, code=2).said
+    shown = call("inspect", state).out
+    assert "step" in shown and loader.state_dict()["digest"] in shown
+    assert "state of a stream" in call("inspect", state, "--plan", tmp_path / "plan.json", code=2).said
+    kept, held_out = (
+        call(*asked[:-1], split, "--steps", 99, "--json").json["funnel"][-1]["documents"] for split in ("train", "val")
+    )
+    assert kept + held_out == 40 and held_out > 0

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import numpy as np
 import pyarrow as pa
@@ -222,7 +223,7 @@ def test_every_key_of_a_recipe_is_heeded_or_named() -> None:
     assert {field.name for field in gm.Recipe.__dataclass_fields__.values()} == heeded | named
     recipe = gm.Recipe("out", [{"name": "a", "paths": ["a"]}], dedup=["exact"], shuffle=True,  # type: ignore[list-item]
                        mix={"weights": {"a": 1}, "target": 1})  # type: ignore[arg-type]  # fmt: skip
-    assert {key.partition(".")[0] for key in unheeded(recipe)} == named
+    assert {key.partition(".")[0] for key in unheeded(recipe, None)} == named
 
 
 @pytest.mark.parametrize("tokenizer", ["byte", "gpt2"])
@@ -244,6 +245,32 @@ def test_a_stream_of_words_has_a_recipe_and_its_store_has_the_same_documents(tmp
     ]:  # fmt: skip
         with pytest.raises(gm.ConfigError, match=said):
             changed.recipe(tmp_path / "other")
+
+
+def test_the_splits_of_a_stream_are_those_of_the_store(tmp_path: Path) -> None:
+    written(tmp_path, ["jsonl"], texts_of(6, 300))
+    words = gm.stream(str(tmp_path / "raw" / "jsonl"), name="web").clean().filter("length", min_chars=30)
+    words = words.tokenize("byte")
+    recipe = words.split(0.25, seed=7)[1].recipe(tmp_path / "store")
+    assert recipe == words.split(0.25, seed=7)[0].recipe(tmp_path / "store")
+    gm.prepare(recipe, progress=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        described = [gm.stream_recipe(recipe, split=split, progress=False) for split in ("train", "val")]
+    for number, split in enumerate(("train", "val")):
+        store = gm.open(tmp_path / "store" / split)
+        expected = Counter(store.document(i).tokens.astype(np.int64).tobytes() for i in range(store.num_documents))
+        assert len(expected) > 30
+        for stream in (words.split(0.25, seed=7)[number], described[number]):
+            loader = stream.pad(LONGEST).batch(5, epochs=1).loader(keys="attention_mask", threads=0)
+            assert rows_of(iter(loader)) == expected
+            assert loader.stats()["dropped"]["split"] == {("val", "train")[number]: ANY}
+    with pytest.raises(gm.ConfigError, match="split"):
+        gm.stream_recipe(recipe, split="test", progress=False)
+    with pytest.raises(gm.ConfigError, match="val_fraction must be a share above 0 and below 1"):
+        gm.stream_recipe({**recipe, "store": {"val_fraction": 0.0}}, split="val", progress=False)
+    whole = gm.stream_recipe({**recipe, "store": {"val_fraction": 0.0}}, split="train", progress=False)
+    assert "split" not in [step.name for step in whole.steps]
 
 
 def test_a_stream_of_a_recipe_can_be_pickled_and_goes_on(tmp_path: Path) -> None:

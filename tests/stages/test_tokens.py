@@ -13,7 +13,7 @@ import pytest
 
 from gristmill.curate.ledger import Ledger, passed, start_documents
 from gristmill.stages.relation import Drops, Relation
-from gristmill.stages.tokens import Encoding, TokensJob, encoded_schema, is_val, val_places
+from gristmill.stages.tokens import Encoding, TokensJob, encoded_schema
 from gristmill.tokenize.tokenizer import load_tokenizer
 
 
@@ -42,10 +42,3 @@ def test_what_is_left_becomes_tokens_and_what_is_not_is_counted(job: TokensJob) 
     assert facts["reasons"] == {"exact": {"duplicate": 1}, "tokenize": {"no_tokens": 1}}
     assert facts["tokens_dropped"]["exact"] == len("gone") + 1
     assert pq.read_schema(job.outputs[0]).names == encoded_schema(1).names
-
-
-def test_val_is_a_share_of_the_hashes_and_grows_with_it() -> None:
-    hashes = np.random.default_rng(0).integers(-(2**63), 2**63 - 1, 100_000)
-    small, large = is_val(hashes, 0.01, 3), is_val(hashes, 0.1, 3)
-    assert 900 < small.sum() < 1100 and 9_700 < large.sum() < 10_300 and large[small].all()
-    assert (val_places(hashes, 3) != val_places(hashes, 4)).all() and not is_val(hashes, 0.0, 3).any()

@@ -44,6 +44,11 @@ def mix64_array(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     return np.asarray(x ^ (x >> np.uint64(31)))
 
 
+def keyed_array(values: npt.NDArray[np.int64], key: int) -> npt.NDArray[np.uint64]:
+    """A number for each value, by a key: those of another key are others, in another order."""
+    return mix64_array(np.ascontiguousarray(values).view(np.uint64) ^ np.uint64(key))
+
+
 def derive_key(*parts: int | str) -> int:
     """A 64-bit key from a path of names and numbers, e.g. (seed, 'web', epoch)."""
     return key_below(0, *parts)

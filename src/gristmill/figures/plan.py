@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gristmill.core.errors import StateError
 from gristmill.loader.fill import Batch
 from gristmill.loader.plan_file import load_plan
 from gristmill.loader.state import as_state, check_state
@@ -61,8 +62,14 @@ def _phase(plan: Plan, segment: Segment) -> PhaseFigures:
     return PhaseFigures(segment.from_step, segment.to_step, segment.seq_len, segment.batch_size, weights)
 
 
-def state_figures(state: object, plan: str | None) -> Mapping[str, object]:
+def state_figures(state: Mapping[str, object], plan: str | None) -> Mapping[str, object]:
     """What a checkpoint holds, and that it belongs to the plan in the file `plan`, if one is given."""
+    if "lanes" in state:
+        if plan is not None:
+            raise StateError("This is a state of a stream, and not of a plan: give no --plan.")
+        from gristmill.streams.state import as_stream_state  # streams take 0.2 s to import
+
+        return as_stream_state(state)
     known = as_state(state)
     if plan is None:
         return known

@@ -113,7 +113,10 @@ class StepFigures:
 def step_figures(run: Run, step: int) -> StepFigures:
     """The batch of a step, decoded."""
     if run.plan is None:
-        raise ConfigError(f"{run.folder} has no plan.json, as a stream has none: its steps cannot be made again.")
+        raise ConfigError(
+            f"{run.folder} has no plan.json, as a stream has none. The documents of a stream's step are told by "
+            "stream.trace(step, state), or `gristmill stream RECIPE --step N --state FILE`."
+        )
     plan, traced = run.plan, run.plan.trace(step)
     batch = Loader(plan, threads=0).batch(step)["input_ids"]
     stores = [cast(Store, plan.sources[k].store) for k in plan.samples(step)[:, 0].tolist()]

@@ -48,14 +48,20 @@ class Seen(_Record):
 def trace(plan: Plan, step: int) -> list[TraceRow]:
     """See `Plan.trace`."""
     samples, seq_len = plan.samples(step), plan.segment(step).seq_len
-    rows: list[TraceRow] = []
-    for row, (k, _, sample) in enumerate(samples.tolist()):
-        source = plan.sources[k]
-        for document, start, end in source.cut.spans(sample, seq_len):
-            first, _ = source.store.document_span(document)
-            out = bool(plan.exclusions) and plan.exclusions.covering(k, first + start, step)
-            rows.append(TraceRow(row, source.name, source.store.document_id(document), start, end, out))
-    return rows
+    return [
+        traced
+        for row, (k, _, sample) in enumerate(samples.tolist())
+        for traced in sample_rows(plan, row, k, sample, seq_len, step)
+    ]
+
+
+def sample_rows(plan: Plan, row: int, k: int, sample: int, seq_len: int, step: int = 0) -> Iterator[TraceRow]:
+    """What a sample of source k holds, as row `row` of a step."""
+    source = plan.sources[k]
+    for document, start, end in source.cut.spans(sample, seq_len):
+        first, _ = source.store.document_span(document)
+        out = bool(plan.exclusions) and plan.exclusions.covering(k, first + start, step)
+        yield TraceRow(row, source.name, source.store.document_id(document), start, end, out)
 
 
 def find(plan: Plan, doc_id: str, until: int | None = None) -> list[Seen]:

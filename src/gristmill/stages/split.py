@@ -20,10 +20,11 @@ import pyarrow.compute as pc
 
 from gristmill.core.arrays import Ints, Mask
 from gristmill.core.html import counted
+from gristmill.curate.held_out import val_places
 from gristmill.places.address import Address
 from gristmill.places.door import place_at
 from gristmill.stages.relation import Relation, batches_of, table_writer
-from gristmill.stages.tokens import encoded_schema, load_pickled, val_places
+from gristmill.stages.tokens import encoded_schema, load_pickled
 from gristmill.stages.work import Facts, UnitJob
 from gristmill.tokenize.tokenizer import Tokenizer
 

@@ -13,8 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gristmill.core.arrays import Ints
-from gristmill.core.hashing import derive_key, mix64_array
+from gristmill.core.hashing import derive_key, keyed_array
 from gristmill.curate.dedup.drops import UnitDrops, drop
+from gristmill.curate.held_out import is_val
 from gristmill.curate.ledger import Ledger, Passed
 from gristmill.places.address import Address
 from gristmill.places.door import place_at
@@ -173,23 +174,9 @@ def encoded_schema(fields: int) -> pa.Schema:
     return pa.schema([*names, *((field_name(i), pa.string()) for i in range(fields))])
 
 
-def is_val(hashes: Ints, fraction: float, seed: int) -> npt.NDArray[np.bool_]:
-    """Whether documents with these content hashes belong to val: equal texts always fall on the same side."""
-    return np.asarray(val_places(hashes, seed) >> np.uint64(11) < np.uint64(int(fraction * 2**53)))
-
-
-def val_places(hashes: Ints, seed: int) -> npt.NDArray[np.uint64]:
-    """The order in which documents with these content hashes are held out: a number of 64 bits each."""
-    return _mixed(hashes, derive_key(seed, "val"))
-
-
 def _keys(docs: Ints, key: int) -> Ints:
     """A number each document: sorting by it shuffles."""
-    return (_mixed(docs, key) % np.uint64(SHUFFLE_KEYS)).view(np.int64)
-
-
-def _mixed(values: Ints, key: int) -> npt.NDArray[np.uint64]:
-    return mix64_array(np.ascontiguousarray(values).view(np.uint64) ^ np.uint64(key))
+    return (keyed_array(docs, key) % np.uint64(SHUFFLE_KEYS)).view(np.int64)
 
 
 def _names(edits: Ints, steps: Sequence[str]) -> pa.Array:

@@ -9,12 +9,9 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-import os
 import pickle
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from queue import Empty, SimpleQueue
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +22,6 @@ from gristmill.core.cached import cached_property
 from gristmill.core.errors import SourceError
 from gristmill.core.hashing import derive_key, key_below
 from gristmill.core.html import counted
-from gristmill.core.texts import Texts
 from gristmill.curate.chain import EMPTY
 from gristmill.curate.documents import Documents
 from gristmill.curate.ledger import READ, Ledger, add_counts, start_documents, step_names
@@ -33,6 +29,7 @@ from gristmill.order.permute import permute
 from gristmill.places.traffic import traffic
 from gristmill.sources.base import Mishaps
 from gristmill.streams.augment import Rearranger
+from gristmill.streams.encoders import encoders
 from gristmill.streams.lanes import Walk
 from gristmill.streams.readahead import ReadAhead
 from gristmill.streams.rows import Rows, Table
@@ -45,9 +42,6 @@ from gristmill.tokenize.tokenizer import Tokenizer
 TOKENIZE = "tokenize"
 # Unreadable documents that are named; all are counted.
 _NAMED = 5
-# Building takes 0.4 s: threads wait for twice of it, since those of a first batch of 64 rows wait for 0.4 s in all.
-_PATIENCE_SECONDS, _BUILDING_SECONDS = 0.2, 0.8
-_CORES = os.cpu_count() or 1  # asking takes 80 microseconds
 # The (epoch, unit) that a lane reads together.
 Stops = list[tuple[int, int]]
 # The turn, number, epoch and unit of a block.
@@ -85,6 +79,7 @@ class Block:
     `rows` are its rows, where they are not stretches that go on in the next block. `ledger` says what the steps did on
     the way, `unread` what could not be read. `after` is the (turn, number) from which the lane can be read on without
     reading anything twice, where that is known. `fetched` is what a process that made it has asked of other machines.
+    `ids` are those of the documents, where they were asked for.
     """
 
     turn: int
@@ -98,6 +93,7 @@ class Block:
     unread: Unread
     after: Place | None = None
     fetched: Mapping[str, int] | None = None
+    ids: pa.Array | None = None
 
     @cached_property
     def told(self) -> Ints:
@@ -196,8 +192,11 @@ class Mill:
         """Make no more."""
         self._reader.close()
 
-    def blocks(self, lane: int, turn: int = 0, number: int = 0, *, noted: bool = True) -> Iterator[Block]:
-        """The blocks of a lane from block `number` of a turn on, until the walk ends; with the rows that left if noted.
+    def blocks(
+        self, lane: int, turn: int = 0, number: int = 0, *, noted: bool = True, named: bool = False
+    ) -> Iterator[Block]:
+        """The blocks of a lane from block `number` of a turn on, until the walk ends; with the rows that left if noted,
+        and the ids of those that stay if named.
 
         A lane that meets no token in as many units as there are would go on for ever: it is an error.
         """
@@ -206,7 +205,7 @@ class Mill:
         while wanted:
             after = self._walk.turn(lane, turn + len(wanted))
             silent += len(wanted)
-            for block in self._of_turn((lane, turn), wanted, after, number, noted):
+            for block in self._of_turn((lane, turn), wanted, after, number, noted, named):
                 if len(block.tokens):
                     silent, dropped, unread = 0, {}, ALL_READ
                 elif self._walk.epochs is None:
@@ -221,7 +220,9 @@ class Mill:
                     "text."
                 )
 
-    def _of_turn(self, place: Place, wanted: Stops, after: Stops, first: int, noted: bool) -> Iterator[Block]:
+    def _of_turn(
+        self, place: Place, wanted: Stops, after: Stops, first: int, noted: bool, named: bool
+    ) -> Iterator[Block]:
         """The blocks of some units from the one called `first` on; `after` are the lane's next.
 
         Those before it that had to be read are passed over, neither judged nor encoded, and counted. What could not be
@@ -236,7 +237,7 @@ class Mill:
                 again += len(batch)
                 continue
             after_it = _after(place[1], len(wanted), following)
-            yield self._made(batch, Ledger(noted=noted), (place[1], number, *wanted[0]), unread, after_it)
+            yield self._made(batch, Ledger(noted=noted), (place[1], number, *wanted[0]), unread, after_it, named)
             again = 0
         if any(unread := told.since(again)):
             none = np.empty(0, self._encoders.dtype), np.zeros(1, np.int64)
@@ -244,7 +245,13 @@ class Mill:
             yield Block(place[1], number, *wanted[0], *none, rows, Ledger(), unread)
 
     def _made(
-        self, batch: pa.RecordBatch, ledger: Ledger, numbers: Numbers, unread: Unread, after: Place | None
+        self,
+        batch: pa.RecordBatch,
+        ledger: Ledger,
+        numbers: Numbers,
+        unread: Unread,
+        after: Place | None,
+        named: bool,
     ) -> Block:
         _, number, epoch, unit = numbers
         documents = start_documents(batch, 0)
@@ -264,7 +271,8 @@ class Mill:
         else:
             ledger.pass_all(TOKENIZE, documents)
         rows = self._table[0](bounds, self._seq_len, key) if self._table else None
-        return Block(*numbers, tokens, bounds, rows, ledger, unread, after)
+        ids = _ids(documents, order, silent) if named else None
+        return Block(*numbers, tokens, bounds, rows, ledger, unread, after, ids=ids)
 
     def _encoded(self, documents: Documents, order: Ints | None, place: tuple[int, int, int]) -> tuple[Ids, Ints]:
         """Ids of documents in this order end to end, the EOS after each, and offsets."""
@@ -281,6 +289,12 @@ def _after(turn: int, units: int, following: int | None) -> Place | None:
     if following is None:
         return None
     return (turn + units, 0) if following == END else (turn, following)
+
+
+def _ids(documents: Documents, order: Ints | None, silent: Mask) -> pa.Array:
+    """The ids of documents in this order, without those that are silent."""
+    ids = documents.batch.column("id")
+    return (ids if order is None else ids.take(pa.array(order))).filter(pa.array(~silent))
 
 
 def _as_read(gone: Mask, order: Ints | None) -> Mask:
@@ -333,61 +347,3 @@ class _Told:
         named, self._named = mishaps.examples[self._named :], len(mishaps.examples)
         skipped, ignored, empty = (now - then for now, then in zip(self._counts, before, strict=True))
         return Unread(skipped, named, ignored, empty, again)
-
-
-class Encoders:
-    """A tokenizer for many threads: each uses one for itself, and what is idle serves the next.
-
-    A further one takes 0.4 s to build, a block 4 ms to encode: so threads wait for their turn until they have waited,
-    in all, twice as long as building one takes, and no first batch waits for it. Once there is one a core they still do
-    not wait for ever, since the threads that had them may be those of a process that this one is a fork of.
-    """
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._pickled, self.eos, self.dtype = pickle.dumps(tokenizer), tokenizer.eos, tokenizer.dtype
-        self._idle: SimpleQueue[Tokenizer] = SimpleQueue()
-        self._idle.put(tokenizer)
-        self.made, self._waited = 1, 0.0
-
-    def encode(self, texts: pa.Array | Texts, order: Ints | None = None) -> tuple[Ids, Ints]:
-        """Ids end to end, the EOS after each document, and offsets; order: the rows as they are to come."""
-        tokenizer = self._taken()
-        try:
-            return tokenizer.encode_ended(texts, order)
-        finally:
-            self._idle.put(tokenizer)
-
-    def _taken(self) -> Tokenizer:
-        try:
-            return self._idle.get_nowait()
-        except Empty:
-            pass
-        began = time.perf_counter()
-        patience = _PATIENCE_SECONDS if self.made >= _CORES else max(_BUILDING_SECONDS - self._waited, 0.0)
-        try:
-            tokenizer = self._idle.get(timeout=patience)
-            self._waited += time.perf_counter() - began
-        except Empty:
-            self.made, self._waited = self.made + 1, 0.0
-            tokenizer = pickle.loads(self._pickled)  # which this object has pickled itself
-        return tokenizer
-
-
-@dataclass(frozen=True)
-class _Alike:
-    """A tokenizer, equal to those that give the same ids and the same sentences."""
-
-    kind: tuple[type[Tokenizer], str, str, str]
-    tokenizer: Tokenizer = field(compare=False)
-
-
-def encoders(tokenizer: Tokenizer) -> Encoders:
-    """One for all loaders of a process: to build an encoder takes tenths of a second, and a second loader's first batch
-    and a resume should take none, though each stream has loaded its tokenizer by itself.
-    """
-    return _encoders(_Alike((type(tokenizer), tokenizer.name, tokenizer.fingerprint, tokenizer.backend), tokenizer))
-
-
-@functools.lru_cache(maxsize=4)
-def _encoders(alike: _Alike) -> Encoders:
-    return Encoders(alike.tokenizer)

@@ -29,6 +29,7 @@ from gristmill.loader.partition import Partition
 from gristmill.order.options import check_positive
 from gristmill.order.permute import use_compiled
 from gristmill.order.plan import Plan
+from gristmill.order.trace import TraceRow
 from gristmill.places.traffic import traffic
 from gristmill.streams.account import Account
 from gristmill.streams.ahead import Begun, ahead
@@ -38,6 +39,7 @@ from gristmill.streams.crew import Crew, mill_of
 from gristmill.streams.cuts import CUTS, Lane, Taken
 from gristmill.streams.state import STATE_VERSION, StreamState, as_text, check_stream_state, merge_states, sealed
 from gristmill.streams.stores import StoreRows
+from gristmill.streams.trace import traced
 from gristmill.streams.turns import Place
 
 if TYPE_CHECKING:
@@ -193,8 +195,20 @@ class StreamLoader(Observed):
         made: Iterator[list[Served]] = ahead(partial(pools[1].submit, next, stacks, None)) if pools else stacks
         return itertools.chain.from_iterable(made)
 
-    def _lanes(self) -> list[list[Lane]]:
-        """For each stream its lanes that are this rank's, from their places on."""
+    def trace(self) -> list[TraceRow]:
+        """The documents of this rank's rows of the next batch, which are made once more for it; none at the end."""
+        self.close()
+        use_compiled()
+        sources, ordinals = self._labels(self.step, 1)
+        try:
+            fed = self._fed(self._lanes(named=True), sources.reshape(1, -1))
+        finally:
+            self.close()
+        stores = self._rows_of_stores()
+        return traced(self.stream, self._rows, fed, stores.picked(sources, ordinals) if stores else None)
+
+    def _lanes(self, *, named: bool = False) -> list[list[Lane]]:
+        """For each stream its lanes that are this rank's, from their places on; named: as documents are named."""
         first, made = self.stream.first, []
         kind = CUTS[str(first.cut)]
         for k in range(len(self.stream.streams)):
@@ -204,7 +218,7 @@ class StreamLoader(Observed):
                 mill.begin(begun)
             self._mills.append(mill)
             each = zip(begun.items(), given, strict=True)
-            made.append([kind(self._blocks(mill, k, *lane), rows, first.seq_len) for lane, rows in each])
+            made.append([kind(self._blocks(mill, k, *lane, named), rows, first.seq_len) for lane, rows in each])
         return made
 
     def _begun(self, k: int) -> dict[int, Place]:
@@ -212,9 +226,9 @@ class StreamLoader(Observed):
         places = self._places[:, 3 * k : 3 * k + 2].tolist()
         return {row: (turn, number) for row, (turn, number) in zip(self._rows, places, strict=True)}
 
-    def _blocks(self, mill: Mill, k: int, row: int, place: Place) -> Iterator[Block]:
+    def _blocks(self, mill: Mill, k: int, row: int, place: Place, named: bool) -> Iterator[Block]:
         """The blocks of a lane, the next of which is being made where there is somebody to make it."""
-        blocks = mill.blocks(row, *place, noted=bool(self._examples))
+        blocks = mill.blocks(row, *place, noted=bool(self._examples), named=named)
         if not self.stream.weights[k]:
             return blocks
         if self._crew:
@@ -266,14 +280,18 @@ class StreamLoader(Observed):
                 own.append(wanted[: found.given] + i)
         return Fed.of(numbers, taken, own)
 
-    def _fetched_stores(self) -> StoreRows | None:
-        """What gives the rows of stores, where there are any, and fetches them from now on where they are elsewhere."""
+    def _rows_of_stores(self) -> StoreRows | None:
+        """What gives the rows of stores, where there are any."""
         stream, plan = self.stream, self.stream.plan
         if plan is None:
             return None
         keys = self._filler().keys
-        stores = StoreRows(plan, stream.mix, stream.batch_size, keys, self._max_docs, self._multiple)
-        stores.fetch_from(self.step, len(self._rows), self._labels)
+        return StoreRows(plan, stream.mix, stream.batch_size, keys, self._max_docs, self._multiple)
+
+    def _fetched_stores(self) -> StoreRows | None:
+        """The same, which are fetched from now on where they are elsewhere."""
+        if stores := self._rows_of_stores():
+            stores.fetch_from(self.step, len(self._rows), self._labels)
         return stores
 
     def _filler(self) -> Filler:

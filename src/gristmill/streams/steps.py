@@ -22,7 +22,8 @@ from gristmill.curate.base import KEEP, Rule, Verdict
 from gristmill.curate.chain import CLEAN, EMPTY
 from gristmill.curate.clean import CleanOptions, clean
 from gristmill.curate.documents import Documents
-from gristmill.curate.ledger import Ledger, add_counts
+from gristmill.curate.held_out import is_val
+from gristmill.curate.ledger import Ledger, add_counts, content_hashes
 from gristmill.curate.rules import content as rule_content
 from gristmill.curate.rules.function import Asked, named_batch
 
@@ -171,6 +172,29 @@ class Map:
         return found.cast(pa.large_string())
 
 
+@dataclass(frozen=True)
+class Split:
+    """Keep the documents of train, or those that are held out for val: the hash of a text says which, as in a store."""
+
+    name: ClassVar[str] = "split"
+
+    val_fraction: float
+    seed: int
+    val: bool
+
+    @property
+    def content(self) -> object:
+        return [self.name, self.val_fraction, self.seed, self.val]
+
+    def run(self, documents: Documents, ledger: Ledger, name: str) -> Documents:
+        if not len(documents):
+            ledger.count(name, documents)  # so that the account has all steps in their order
+            return documents
+        held_out = is_val(content_hashes(documents), self.val_fraction, self.seed)
+        codes = np.where(held_out == self.val, KEEP, 0).astype(np.int16)
+        return ledger.settle(name, documents, Verdict(("train" if self.val else "val",), codes))
+
+
 def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
@@ -181,7 +205,11 @@ def _visible(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def recipe_of(steps: Sequence[Step]) -> tuple[CleanOptions | None, list[Rule]]:
-    """Steps as the `clean` and the `filters` of a recipe, which has one order and no functions but those of files."""
+    """Steps as the `clean` and the `filters` of a recipe, which has one order and no functions but those of files.
+
+    How it splits its documents is said elsewhere in it.
+    """
+    steps = [step for step in steps if not isinstance(step, Split)]
     clean = steps[0].options if steps and isinstance(steps[0], Clean) else None
     rules: list[Rule] = []
     for step in steps[1:] if clean else steps:

@@ -19,7 +19,7 @@ from gristmill.core.cached import cached_property
 from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import derive_key, fingerprint
 from gristmill.core.options import as_options, content, from_mapping
-from gristmill.core.values import check_kinds
+from gristmill.core.values import check_kinds, fits
 from gristmill.curate.clean import CleanOptions
 from gristmill.curate.rules import make_rule
 from gristmill.order.augment import Augmentation, as_augmentations
@@ -31,7 +31,7 @@ from gristmill.sources.base import Format, InputFile
 from gristmill.store.reader import Store
 from gristmill.streams.augment import ALONE, AugmentedRows, Rearranger, asks, check_alike, for_stream, rearranger
 from gristmill.streams.lanes import Walk
-from gristmill.streams.steps import Clean, Filter, Function, Map, Step, recipe_of
+from gristmill.streams.steps import Clean, Filter, Function, Map, Split, Step, recipe_of
 from gristmill.streams.stores import check_store
 from gristmill.streams.units import Cut, SourceFiles, Units
 from gristmill.tokenize.tokenizer import Tokenizer, load_tokenizer
@@ -39,6 +39,7 @@ from gristmill.tokenize.tokenizer import Tokenizer, load_tokenizer
 if TYPE_CHECKING:
     from gristmill.loader.fill import Batch
     from gristmill.loader.loader import StreamOptions
+    from gristmill.order.trace import TraceRow
     from gristmill.streams.loader import StreamLoader
 
 # What changes bytes or order of a stream without being one of its words.
@@ -123,10 +124,27 @@ class Stream:
         """
         return self._then(Map(Function(as_function("function", function), as_flag("batch", batch))))
 
+    def split(self, val_fraction: float, *, seed: int = 0) -> tuple[Stream, Stream]:
+        """Two streams, for training and for validation: the hash of a text says which of them its document is in.
+
+        They are the two that a recipe with this `val_fraction` and `seed` makes; equal texts are in one of them.
+        """
+        if not fits(val_fraction, float) or not 0 < val_fraction < 1:
+            raise refuse("val_fraction", "a share above 0 and below 1", val_fraction)
+        share, seed = float(val_fraction), as_whole("seed", seed, None)
+        return self._then(Split(share, seed, val=False)), self._then(Split(share, seed, val=True))
+
     def _then(self, step: Step) -> Stream:
         if self.cut is not None:
-            raise ConfigError(f"Steps on texts come before {self.cut}(): put filter, map and clean there.")
+            raise ConfigError(f"Steps on texts come before {self.cut}(): put filter, map, clean and split there.")
+        if self._split is not None:
+            raise ConfigError("split() is the last step on texts: what all others make of a text decides its part.")
         return replace(self, steps=(*self.steps, step))
+
+    @property
+    def _split(self) -> Split | None:
+        """How its documents were split, if they were."""
+        return next((step for step in self.steps if isinstance(step, Split)), None)
 
     def tokenize(self, tokenizer: str | Tokenizer, *, eos: int | str | None = None) -> Stream:
         """Texts to ids, with the EOS after each document: `gpt2`, a `tokenizer.json`, ... as in a recipe."""
@@ -167,16 +185,17 @@ class Stream:
     def recipe(self, out: PathLike) -> dict[str, object]:
         """The recipe of the store of this stream's documents, as `gm.prepare` takes it; functions of yours have none.
 
-        Nothing is removed from it that the stream has: no duplicates, and no documents for val.
+        Nothing is removed from it that the stream has: no duplicates, and no documents for val but by `split`.
         """
-        clean, rules = recipe_of(self.steps)
+        (clean, rules), split = recipe_of(self.steps), self._split
         if self.augmentations:
             raise ConfigError("A store has plain tokens: take the recipe before augment(), and augment in the plan.")
         sources = [{"name": source.name or self.name, "paths": list(source.paths), **vars(source.format)}
                    for source in self.sources]  # fmt: skip
         return {"out": os.fspath(as_target("out", out)), "sources": sources, "clean": clean, "filters": rules,
                 "dedup": [], "tokenizer": self.encoder.name, "eos": self.encoder.eos, "on_error": self.on_error,
-                "store": {"val_fraction": 0.0}}  # fmt: skip
+                "seed": split.seed if split else 0,
+                "store": {"val_fraction": split.val_fraction if split else 0.0}}  # fmt: skip
 
     def batch(
         self, batch_size: int, *, seed: int = 0, shuffle: bool = True, epochs: int | None = None, hold: int = 1
@@ -355,6 +374,16 @@ class Batches:
         from gristmill.streams.loader import StreamLoader
 
         return StreamLoader(self, rank, world_size, **options)
+
+    def trace(self, step: int, state: Mapping[str, object] | None = None) -> list[TraceRow]:
+        """Which documents, and which of their tokens, each row of a step holds.
+
+        state: one of all lanes that was kept at that step or before, from which on batches are made again; without
+        one, from the first on. Tokens are counted as they are served, after `augment` has rearranged them.
+        """
+        from gristmill.streams.trace import trace
+
+        return trace(self, as_whole("step", step, 0), state)
 
     def __iter__(self) -> Iterator[Batch]:
         return iter(self.loader())
