@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -57,12 +59,59 @@ def test_a_packed_file_of_something_else_is_refused_before_it_is_unpacked(
 
 def test_the_footer_of_a_file_elsewhere_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(door.PLACES, "far", Far)
-    monkeypatch.setattr(parquet, "_FOOTERS", 2)
     files = [there(write(tmp_path / f"{i}.parquet").path) for i in range(3)]
+    monkeypatch.setattr(parquet, "_FOOTER_BYTES", 2 * pq.read_metadata(tmp_path / "0.parquet").serialized_size + 99)
+    monkeypatch.setattr(parquet, "_footers", {})
     parts = [part for file in files for part in cut_row_groups(file, Format(), 1 << 20, 20_000)]
     assert len(parquet._footers) == 2
     ends = {file.name: file.size for file in files}
-    for part, footers in ((parts[-1], 0), (parts[-2], 0), (parts[0], 1), (parts[1], 0)):
+    for part, footers in ((parts[-1], 0), (parts[-2], 0), (parts[0], 1), (parts[1], 0), (parts[-1], 0)):
         Far.reads.clear()
         assert sum(len(batch) for batch in read_part(part, Format(), Mishaps()))
         assert sum(start + size == ends[part.file.name] for start, size in Far.reads) == footers, part
+
+
+@pytest.fixture
+def far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InputFile:
+    """A file elsewhere of four row groups, of 400 KB each, and nothing remembered of it."""
+    monkeypatch.setitem(door.PLACES, "far", Far)
+    monkeypatch.setattr(parquet, "_footers", {})
+    texts = [np.random.default_rng(row).bytes(1000).hex() for row in range(800)]
+    columns = {"id": [f"d{row}" for row in range(800)], "much": texts[::-1], "text": texts}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet", row_group_size=200, use_dictionary=["id"])
+    return there(tmp_path / "a.parquet")
+
+
+def of_part(part: Part) -> list[dict[str, Any]]:
+    return [row for batch in read_part(part, Format(), Mishaps()) for row in batch.select(["id", "text"]).to_pylist()]
+
+
+def test_to_cut_a_file_elsewhere_fetches_no_rows(far: InputFile) -> None:
+    Far.reads.clear()
+    parts = cut_row_groups(far, Format(), far.size or 0, 100_000)
+    assert len(parts) == 4
+    assert all(start >= (far.size or 0) - (1 << 16) for start, _ in Far.reads) and len(Far.reads) <= 2
+
+
+@pytest.mark.parametrize("most", [16 << 20, 1000])
+def test_of_a_row_group_elsewhere_the_columns_are_fetched_at_once_unless_they_are_large(
+    far: InputFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(parquet, "_HELD_BYTES", most)
+    here = InputFile("web", tmp_path / "a.parquet", "a.parquet")
+    for part in cut_row_groups(far, Format(), far.size or 0, 100_000):
+        Far.reads.clear()
+        assert of_part(part) == of_part(replace(part, file=here))
+        fetched = sum(size for _, size in Far.reads)
+        if most > 1000:
+            assert len(Far.reads) == 2 and fetched < 420_000  # the texts, and the ids, which lie far from them
+        else:
+            assert len(Far.reads) > 2 and max(size for _, size in Far.reads) <= parquet._BUFFER_BYTES
+
+
+def test_a_file_elsewhere_that_is_replaced_or_cut_off_is_an_error(far: InputFile, tmp_path: Path) -> None:
+    part, *_ = cut_row_groups(far, Format(), far.size or 0, 100_000)
+    whole = (tmp_path / "a.parquet").read_bytes()
+    (tmp_path / "a.parquet").write_bytes(whole[:1000])
+    with pytest.raises(SourceError, match="1,000"):
+        of_part(part)

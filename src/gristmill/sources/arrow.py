@@ -16,9 +16,10 @@ import pyarrow as pa
 from gristmill.core.arrow_messages import count_rows, unpacked_bytes
 from gristmill.core.errors import SourceError
 from gristmill.sources.arrow_outline import Outline, outline_of
-from gristmill.sources.arrow_walk import FILE_MAGIC, bytes_at
+from gristmill.sources.arrow_walk import FILE_MAGIC
 from gristmill.sources.base import Format, InputFile, Mishaps, Part, parts_from
 from gristmill.sources.columns import Path, damage_named, run_edges, table_documents, wanted
+from gristmill.sources.held_ranges import bytes_at
 from gristmill.sources.streams import packing_of, seekable
 
 # What a packed record batch may unpack to. (One that is not packed is read where it lies in the file.)

@@ -20,9 +20,10 @@ from gristmill.core.arrow_messages import count_rows
 from gristmill.core.errors import SourceError
 from gristmill.core.texts import runs
 from gristmill.places.base import Place
-from gristmill.sources.arrow_walk import Row, bytes_at, parsed, walk
+from gristmill.sources.arrow_walk import Row, parsed, walk
 from gristmill.sources.base import InputFile
 from gristmill.sources.columns import damage_named
+from gristmill.sources.held_ranges import bytes_at
 from gristmill.sources.tar_index import forget_index, kept_index
 
 # Record batches are fetched so many bytes at once, or one by one.

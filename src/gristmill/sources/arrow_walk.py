@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from gristmill.core.arrow_messages import bodiless, count_rows, footer_blocks, prefix
 from gristmill.places.base import Place, read_at
+from gristmill.sources.held_ranges import bytes_at
 
 FILE_MAGIC = b"ARROW1\0\0"
 # What comes before a message's metadata, or ends a stream. An IPC file goes on with the footer, the length of that, and
@@ -31,12 +32,6 @@ _AT_ONCE = 16
 Row = tuple[int, int, int, int]
 # Of the footer: byte, bytes up to the body and those of the body of a record batch.
 Block = tuple[int, int, int]
-
-
-def bytes_at(place: Place, start: int, size: int) -> bytes:
-    """A range by one request, which brings no more; an OSError if the file was replaced since it was pinned."""
-    with place.open(buffered=False) as file:
-        return read_at(file, start, size)
 
 
 def parsed(head: memoryview) -> tuple[pa.Message, int]:

@@ -77,11 +77,16 @@ def _largest_run(ends: Ints, sums: Ints, rows: int) -> int:
     return int((sums[last + 1] - sums[:-1]).max(initial=0))
 
 
-def _pages(source: pa.NativeFile, chunk: pq.ColumnChunkMetaData) -> Iterator[_Page]:
+def span_of(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
+    """The bytes [start, end) of a column in its file."""
     at = chunk.data_page_offset
     if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < at:
         at = chunk.dictionary_page_offset
-    end, left = at + chunk.total_compressed_size, chunk.num_values
+    return at, at + chunk.total_compressed_size
+
+
+def _pages(source: pa.NativeFile, chunk: pq.ColumnChunkMetaData) -> Iterator[_Page]:
+    (at, end), left = span_of(chunk), chunk.num_values
     while at < end and left > 0:
         fields, size = _header(source, at)
         page = _Page(_number(fields, _KIND) == _DICTIONARY, _number(fields, _UNPACKED), _values(fields))
