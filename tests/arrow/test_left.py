@@ -9,7 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gristmill as gm
-from gristmill.arrow.left import ArrowState, Run, Share, cut, join_states, merge_arrow_states, runs_of, share_of
+from gristmill.arrow.left import (
+    STATE_VERSION,
+    ArrowState,
+    Run,
+    Share,
+    cut,
+    join_states,
+    merge_arrow_states,
+    runs_of,
+    sealed,
+    share_of,
+)
 from gristmill.core.errors import StateError
 
 
@@ -19,14 +30,10 @@ def units(runs: Any) -> list[int]:
 
 def state(share: Share, runs: Any) -> ArrowState:
     left = [list(run) for run in runs]
-    return {
-        "version": 2,
-        "data": "d",
-        "order": "",
-        "epoch": 0,
-        "share": [str(share.low), str(share.high)],
+    return sealed({
+        "version": STATE_VERSION, "data": "d", "order": "", "epoch": 0, "share": [str(share.low), str(share.high)],
         "left": left,
-    }
+    })  # fmt: skip
 
 
 @given(st.integers(0, 200), st.lists(st.tuples(st.integers(1, 9), st.integers(1, 4)), max_size=5), st.randoms())
@@ -74,11 +81,19 @@ def test_states_of_some_workers_join_to_what_they_cover_and_a_whole_needs_all() 
     with pytest.raises(StateError, match="twice"):
         gm.merge_states([state(Share(), []), state(Share(), [])])
     with pytest.raises(StateError, match="not of one run: epoch is 0 and 1"):
-        gm.merge_states([state(Share().part(2, 0), []), {**state(Share().part(2, 1), []), "epoch": 1}])
+        gm.merge_states([state(Share().part(2, 0), []), sealed({**state(Share().part(2, 1), []), "epoch": 1})])
 
 
 @pytest.mark.parametrize("damage", [{"share": ["0", "x"]}, {"share": ["0"]}, {"share": ["1/0", "1"]}, {"left": [[1]]},
                                     {"left": [[1, 2, 3, 4]]}, {"left": [[-1, 2, 0]]}])  # fmt: skip
 def test_a_damaged_state_is_told(damage: dict[str, Any]) -> None:
     with pytest.raises(StateError, match="damaged"):
-        gm.merge_states([{**state(Share(), [Run(0, 3)]), **damage}])
+        gm.merge_states([sealed({**state(Share(), [Run(0, 3)]), **damage})])
+
+
+@pytest.mark.parametrize("key", ["data", "order", "epoch", "share", "left", "digest"])
+def test_a_state_that_is_not_as_it_was_saved_is_told(key: str) -> None:
+    kept = state(Share(), [Run(0, 3)])
+    changed = {"data": "e", "order": "map", "epoch": 1, "share": ["0", "1/2"], "left": [[1, 3, 0]], "digest": "0" * 8}
+    with pytest.raises(StateError, match="not as it was saved"):
+        gm.merge_states([{**kept, key: changed[key]}])

@@ -16,7 +16,7 @@ from typing import Any
 from gristmill.arrow.chain import Chain, Link, Shuffle, Stretch, Window, planned, unit_of
 from gristmill.arrow.files import ArrowFile, MappedFile, Piece, Row
 from gristmill.arrow.formats import READ
-from gristmill.arrow.left import STATE_VERSION, ArrowState, Run, Share, as_arrow_state, cut, runs_of, share_of
+from gristmill.arrow.left import STATE_VERSION, ArrowState, Run, Share, as_arrow_state, cut, runs_of, sealed, share_of
 from gristmill.arrow.reading import Applied, Batched, Pass, Place
 from gristmill.arrow.steps import Filter, Function, Map, Step
 from gristmill.core.arguments import as_choice, as_flag, as_function, as_mapping, as_names, as_whole
@@ -291,14 +291,14 @@ class ArrowIterableDataset:
         if self._reading:
             number, unit, given = self._place
             runs = tuple(Run(unit, run.stop, given) if i == 0 else run for i, run in enumerate(runs[number:]))
-        return {
+        return sealed({
             "version": STATE_VERSION,
             "data": self._identity,
             "order": " ".join(self._words),
             "epoch": self._epoch,
             "share": [str(share.low), str(share.high)],
             "left": [list(run) for run in runs if run.first < run.stop],
-        }
+        })  # fmt: skip
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Let the next pass begin where `state` was taken, in its epoch; nothing is read for it."""

@@ -17,9 +17,11 @@ from fractions import Fraction
 from typing import NamedTuple, TypedDict, cast
 
 from gristmill.core.errors import StateError
+from gristmill.core.hashing import digest_of
 from gristmill.core.values import as_saved, shown
 
-STATE_VERSION = 2
+STATE_VERSION = 3
+_DECISIVE = ("version", "data", "order", "epoch", "share", "left")
 
 
 class Run(NamedTuple):
@@ -67,7 +69,10 @@ def between(runs: Iterable[Run], low: int, high: int) -> Iterator[Run]:
 
 
 class ArrowState(TypedDict):
-    """What is left of a share of a data set, with what must be equal to go on: JSON, some 20 bytes a run."""
+    """What is left of a share of a data set, with what must be equal to go on: JSON, some 20 bytes a run.
+
+    `digest` is of all the rest: one wrong number would be other examples, of which nobody could tell.
+    """
 
     version: int
     data: str
@@ -75,6 +80,12 @@ class ArrowState(TypedDict):
     epoch: int
     share: list[str]
     left: list[list[int]]
+    digest: str
+
+
+def sealed(state: Mapping[str, object]) -> ArrowState:
+    """The state with its digest, in place of another."""
+    return cast(ArrowState, {**state, "digest": digest_of(state, _DECISIVE)})
 
 
 def share_of(state: ArrowState) -> Share:
@@ -100,7 +111,10 @@ def as_arrow_state(state: object) -> ArrowState:
             "This state is of an older version, whose place was that of one worker among so many: end its epoch with "
             "that version, or begin the epoch anew with this one."
         )
-    return cast(ArrowState, as_saved(state, ArrowState, STATE_VERSION, "an ArrowIterableDataset"))
+    found = cast(ArrowState, as_saved(state, ArrowState, STATE_VERSION, "an ArrowIterableDataset"))
+    if found["digest"] != digest_of(found, _DECISIVE):
+        raise StateError("This state is not as it was saved, its digest is another: go on from another checkpoint.")
+    return found
 
 
 def join_states(states: Iterable[Mapping[str, object]]) -> ArrowState:
@@ -118,7 +132,7 @@ def join_states(states: Iterable[Mapping[str, object]]) -> ArrowState:
                 "twice there: give the state of each rank and worker, once."
             )
     left = [list(run) for state in found for run in runs_of(state)]
-    return {**found[0], "share": [found[0]["share"][0], found[-1]["share"][1]], "left": left}
+    return sealed({**found[0], "share": [found[0]["share"][0], found[-1]["share"][1]], "left": left})
 
 
 def merge_arrow_states(states: Iterable[Mapping[str, object]]) -> ArrowState:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -70,3 +71,8 @@ def canonical_json(value: object) -> str:
 def fingerprint(value: object) -> str:
     """32 hex digits that name a JSON value: the first half of its SHA-256."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()[:32]
+
+
+def digest_of(values: Mapping[str, object], keys: Sequence[str]) -> str:
+    """8 hex digits of what is under some keys: one wrong character there is told."""
+    return fingerprint([str(values[key]) for key in keys])[:8]

@@ -16,10 +16,11 @@ from gristmill.arrow.left import ArrowState, merge_arrow_states
 from gristmill.core.arguments import refuse
 from gristmill.core.arrays import Ints
 from gristmill.core.errors import StateError
-from gristmill.core.hashing import fingerprint
+from gristmill.core.hashing import digest_of
 from gristmill.core.values import Count, Positive, as_saved, shown
 
 STATE_VERSION = 2
+# What decides where a stream goes on.
 _DECISIVE = ("version", "step", "stream", "rank", "world_size", "streams", "lanes")
 # Parts of a stream whose names, which states keep, do not say it all.
 _SPOKEN = {"files": "files or rows"}
@@ -45,12 +46,7 @@ class StreamState(TypedDict):
 
 def sealed(state: Mapping[str, object]) -> StreamState:
     """The state with its digest, in place of another."""
-    return cast(StreamState, {**state, "digest": _digest(state)})
-
-
-def _digest(state: Mapping[str, object]) -> str:
-    """8 hex digits of what decides where a stream goes on."""
-    return fingerprint([str(state[key]) for key in _DECISIVE])[:8]
+    return cast(StreamState, {**state, "digest": digest_of(state, _DECISIVE)})
 
 
 def as_text(places: Ints) -> str:
@@ -129,7 +125,7 @@ def as_stream_state(state: object) -> StreamState:
     found = cast(StreamState, as_saved(state, StreamState, STATE_VERSION, "a Gristmill stream"))
     if found["rank"] >= found["world_size"]:
         raise StateError(f"There is no rank {found['rank']} of {found['world_size']}: this state is damaged.")
-    if found["digest"] != _digest(found):
+    if found["digest"] != digest_of(found, _DECISIVE):
         raise StateError(
             f"This state (step {found['step']:,}) is not as it was saved, its digest is another: go on from another "
             "checkpoint."
