@@ -117,7 +117,7 @@ def _stream(commands: Commands) -> None:
         "recipe.yaml --batch-size 64 --seed 0 --step 48211 --state state.json",
     )  # fmt: skip
     add(parser, "recipe", "RECIPE", "A YAML file as for prepare; `gristmill init` writes one to begin with.")
-    add_number(parser, "--steps", Positive, "Take so many batches; 10 by default.", default=10)
+    add_number(parser, "--steps", Positive, "Take so many batches; 10 by default.")
     add_number(parser, "--seq-len", Positive, "Tokens a sequence; 2,048 by default.", default=2048)
     add_number(parser, "--batch-size", Positive, "Sequences a batch; 8 by default.", default=8)
     add(parser, "--cut", None, "How sequences are cut: pack (the default), chunk, pad.",
@@ -128,8 +128,7 @@ def _stream(commands: Commands) -> None:
     add_number(parser, "--step", Count, "Show the documents of this step, counted from 0, and not the first batches.")
     add(parser, "--state", "FILE", "A state of all ranks that was kept at --step or before it; without one, all steps "
         "up to it are made again.")  # fmt: skip
-    add_number(parser, "--examples", Count, "Show so many documents that were dropped, of each reason; 0 by default.",
-               default=0)  # fmt: skip
+    add_number(parser, "--examples", Count, "Show so many documents that were dropped, of each reason; 0 by default.")
 
 
 def _train_tokenizer(commands: Commands) -> None:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 _DEDUPS = ("exact", "lines", "near")
 _SAMPLE = 1000
+# Batches of a stream that are looked at.
+_STEPS = 10
 
 
 def run_prepare(chosen: argparse.Namespace) -> None:
@@ -171,7 +173,7 @@ def run_stream(chosen: argparse.Namespace) -> None:
         _trace(rows.batch(chosen.batch_size, seed=seed), chosen)
         return
     found, undone = (
-        look(rows.batch(chosen.batch_size, seed=seed, epochs=1), chosen.steps, chosen.examples),
+        look(rows.batch(chosen.batch_size, seed=seed, epochs=1), chosen.steps or _STEPS, chosen.examples or 0),
         unheeded(recipe, chosen.split),
     )
     title = f"{chosen.recipe}: {chosen.cut} {chosen.seq_len:,} x {chosen.batch_size:,}, seed {seed}"
@@ -183,12 +185,14 @@ def _trace(stream: Batches, chosen: argparse.Namespace) -> None:
     """The documents of a step, by default of the one that follows the state."""
     from gristmill.streams.state import as_stream_state
 
+    if chosen.steps is not None or chosen.examples is not None:
+        raise ConfigError("--steps and --examples are for the first batches: leave them out, or --step and --state.")
     state = None
     if chosen.state is not None:
         if not place_at(chosen.state).is_file():
             raise ConfigError(f"{chosen.state} is no file: name one that holds the state of a stream as JSON.")
-        state = parse_json(place_at(chosen.state).read(), chosen.state)
-    step = as_stream_state(state)["step"] if chosen.step is None else chosen.step
+        state = as_stream_state(parse_json(place_at(chosen.state).read(), chosen.state))
+    step = chosen.step if state is None or chosen.step is not None else state["step"]
     documents = stream.trace(step, state)
     answer(chosen, documents, lambda: show_places(f"step {step:,}", documents))
 

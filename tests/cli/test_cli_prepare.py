@@ -377,6 +377,9 @@ def test_stream_tells_the_documents_of_a_step_and_of_a_split(call: Command, tmp_
     assert call(*asked, "--state", state, "--json").json == [vars(row) for row in stream.trace(5)]
     assert expected[0]["doc_id"] in call(*asked, "--step", 9, "--state", state).out
     assert "is no file" in call(*asked, "--state", tmp_path / "none.json", code=2).said
+    (tmp_path / "null.json").write_text("null")
+    assert "no state of a Gristmill stream" in call(*asked, "--step", 9, "--state", tmp_path / "null.json", code=2).said
+    assert "leave them out" in call(*asked, "--step", 9, "--steps", 3, code=2).said
     assert "belongs to another stream" in call(*asked, "--seed", 8, "--state", state, code=2).said
     shown = call("inspect", state).out
     assert "step" in shown and loader.state_dict()["digest"] in shown

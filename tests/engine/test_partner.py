@@ -54,6 +54,11 @@ def begin(base: int) -> Callable[[str, int], Any]:
             time.sleep(size)
         if what == "dies":
             os.kill(os.getpid(), signal.SIGKILL)
+        if what == "forks and dies":
+            if not os.fork():
+                os.execvp("sleep", ["sleep", str(size)]) if base == 6 else time.sleep(size)
+                os._exit(0)
+            os.kill(os.getpid(), signal.SIGKILL)
         return what, np.arange(base, base + size), np.full(size, 7, np.uint8)
 
     return answer
@@ -179,6 +184,16 @@ def test_one_that_dies_is_told_and_what_it_gave_stays() -> None:
     check(kept, 50)
     dying.process.join(60)
     assert dying.process.exitcode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("base", [5, 6])
+def test_one_that_dies_is_told_though_a_process_that_it_has_forked_lives_on(base: int) -> None:
+    dying = Partner(begin, base, slots=2, slot_bytes=SLOT)
+    dying.begun()
+    began, last = time.monotonic(), dying.ask("forks and dies", 60)
+    with pytest.raises(PartnerEnded, match="died"):
+        last.result()
+    assert time.monotonic() - began < 30
 
 
 def test_who_waits_for_an_answer_is_told_when_another_thread_closes() -> None:

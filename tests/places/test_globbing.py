@@ -53,3 +53,15 @@ def test_a_folder_that_cannot_be_looked_into_is_an_error(open_folder: Path, as_n
         with pytest.raises(PermissionError):
             list(globbed(f"{open_folder}/{pattern}"))
         assert list(globbed(f"{open_folder}/*.txt")) == []
+
+
+def test_a_link_to_a_folder_above_is_no_way_round_and_one_to_another_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "c").mkdir()
+    for name in ("x.txt", "a/y.txt", "a/b/z.txt", "c/w.txt"):
+        (tmp_path / name).write_text("")
+    (tmp_path / "a" / "up").symlink_to("..")
+    (tmp_path / "a" / "b" / "own").symlink_to(".")
+    (tmp_path / "a" / "over").symlink_to("../c")
+    found = [os.path.relpath(name, tmp_path) for name in globbed(f"{tmp_path}/**") if os.path.isfile(name)]
+    assert sorted(found) == ["a/b/z.txt", "a/over/w.txt", "a/y.txt", "c/w.txt", "x.txt"]

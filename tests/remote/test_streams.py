@@ -169,6 +169,13 @@ def test_tables_in_a_bucket_give_the_batches_of_those_on_disk(raw: Path, there: 
     assert_equal(served(stream(there, kind).loader(threads=2), 60), served(stream(raw, kind).loader(), 60))
 
 
+def test_a_folder_may_be_named_with_a_slash_behind_it(there: str, proxy: Any) -> None:
+    named, slashed = (
+        gm.stream(path).tokenize("byte").pack(64).batch(4) for path in (f"{there}/jsonl", f"{there}/jsonl//")
+    )
+    assert named.fingerprint == slashed.fingerprint
+
+
 def test_a_file_is_asked_for_its_size_and_kind_once_and_a_unit_is_one_request(
     raw: Path, there: str, proxy: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -269,6 +269,12 @@ def test_the_splits_of_a_stream_are_those_of_the_store(tmp_path: Path) -> None:
         gm.stream_recipe(recipe, split="test", progress=False)
     with pytest.raises(gm.ConfigError, match="val_fraction must be a share above 0 and below 1"):
         gm.stream_recipe({**recipe, "store": {"val_fraction": 0.0}}, split="val", progress=False)
+    for wrong in (0, 1, -0.1, 5e-324, float("nan"), "x", True, None):
+        with pytest.raises(gm.ConfigError, match="val_fraction must be a share above 0 and below 1"):
+            words.split(wrong)  # type: ignore[arg-type]
+    with pytest.raises(gm.ConfigError, match="seed"):
+        words.split(0.2, seed=10**30)
+    assert words.split(np.float32(0.25), seed=7)[1].steps == words.split(0.25, seed=7)[1].steps  # type: ignore[arg-type]
     whole = gm.stream_recipe({**recipe, "store": {"val_fraction": 0.0}}, split="train", progress=False)
     assert "split" not in [step.name for step in whole.steps]
 

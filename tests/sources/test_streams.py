@@ -15,7 +15,9 @@ import pytest
 import zstandard
 
 from gristmill.core.errors import SourceError
-from gristmill.sources.base import Format, Mishaps
+from gristmill.sources.base import Format, InputFile, Mishaps
+from gristmill.sources.streams import CHUNK_BYTES, Stream
+from nobody import AsNobody
 
 Read = Callable[..., list[dict[str, Any]]]
 
@@ -109,12 +111,25 @@ def test_a_file_of_no_bytes_is_no_error_but_named(tmp_path: Path, read: Read, su
     assert mishaps.empty == [f"a{kind}{suffix}", f"a{kind}"] and not mishaps.skipped
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_a_file_that_may_not_be_read_is_named(tmp_path: Path, read: Read) -> None:
-    (tmp_path / "a.txt").write_bytes(b"a")
-    (tmp_path / "a.txt").chmod(0)
-    with pytest.raises(SourceError, match=r"a.txt cannot be read \(Permission denied"):
-        read(tmp_path / "a.txt")
+@pytest.mark.parametrize("suffix", ["gz", "zst"])
+def test_a_packed_file_that_becomes_shorter_while_it_is_read_is_told(tmp_path: Path, suffix: str) -> None:
+    pack = gzip.compress if suffix == "gz" else zstandard.compress
+    for after in (b"", pack(b"short")):
+        (tmp_path / f"a.{suffix}").write_bytes(pack(os.urandom(3 * CHUNK_BYTES)))
+        with Stream(InputFile("web", tmp_path / f"a.{suffix}", "a")) as stream:
+            stream.read()
+            with open(tmp_path / f"a.{suffix}", "r+b") as file:
+                file.truncate(0)
+                file.write(after)
+            with pytest.raises(SourceError, match="damaged or cut off"):
+                sum(len(data) for data in iter(stream.read, b""))
+
+
+def test_a_file_that_may_not_be_read_is_named(open_folder: Path, as_nobody: AsNobody, read: Read) -> None:
+    (open_folder / "a.txt").write_bytes(b"a")
+    (open_folder / "a.txt").chmod(0)
+    with as_nobody(), pytest.raises(SourceError, match=r"a.txt cannot be read \(Permission denied"):
+        read(open_folder / "a.txt")
 
 
 def test_another_encoding_inside_a_packed_file(tmp_path: Path, read: Read) -> None:

@@ -265,3 +265,27 @@ def test_a_row_that_meets_no_document_says_which_source_and_what_dropped_them(fi
     stream = gm.stream(str(files()), name="books").filter("length", min_chars=10_000).tokenize("byte").pad(64)
     with pytest.raises(gm.SourceError, match=r"units of the source 'books' .* is left \(length dropped \d+\)"):
         next(iter(stream.batch(2, hold=1_000_000).loader()))
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_a_batch_that_an_observer_kept_from_its_trainer_comes_again(files: Files, threads: int) -> None:
+    class Interrupted:
+        def __init__(self, step: int) -> None:
+            self.step = step
+
+        def served(self, step: int, tokens: int, waited: float) -> None:
+            if step == self.step:
+                self.step = -1
+                raise KeyboardInterrupt
+
+    stream = bytes_stream(files()).batch(4, seed=1)
+    expected, loader = taken(stream.loader(), 12), stream.loader(threads=threads)
+    loader.observe(Interrupted(7))
+    found = taken(loader, 7)
+    with pytest.raises(KeyboardInterrupt):
+        next(iter(loader))
+    again = stream.loader(threads=threads)
+    again.load_state_dict(loader.state_dict())
+    assert loader.step == again.step == 7
+    assert_equal(found + taken(again, 5), expected)
+    assert_equal(found + taken(loader, 5), expected)

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from gristmill.order.permute import permute
 from gristmill.streams.assembly import Fed, _pieces
 from gristmill.streams.cuts import Stretch
-from gristmill.streams.loader import _places
 from gristmill.streams.rows import Rows, packed, padded
 
 LENGTHS = st.lists(st.integers(1, 50), max_size=30)
@@ -105,7 +104,7 @@ def test_a_lane_that_gave_no_row_for_a_step_stays_where_it_was() -> None:
     told = np.array([(1, 0, 7, 0, 0), (1, 0, 8, 0, 0), (2, 5, 1, 0, 0)])
     fed = Fed([], np.array([(0, 0, 1, 1), (2, 0, 0, 1)]), np.array([0, 4, 3]), told, [])
     before = np.arange(12).reshape(2, 6)
-    after = _places(fed, 3, before)
+    after = fed.places_after(3, before)
     assert after[:, 0, :3].tolist() == [[1, 0, 7], [1, 0, 7], [1, 0, 8]]  # it gave rows 0 and 4, of two a step
     assert after[:, 1, 3:].tolist() == [[9, 10, 11], [2, 5, 1], [2, 5, 1]]
     assert (after[:, 0, 3:] == before[0, 3:]).all() and (after[:, 1, :3] == before[1, :3]).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import itertools
 import json
@@ -188,3 +189,17 @@ def test_samples_that_cannot_be_read_are_named_or_counted(tmp_path: Path, files:
     list(loader)
     figures = loader.stats()
     assert figures["unreadable"] == 1 and 0 < figures["after"]["read"][0] < 20  # type: ignore[index]
+
+
+@pytest.mark.parametrize("other", ["b.jsonl", "b.txt.gz"])
+@pytest.mark.parametrize("hold", [1, 2, 4])
+def test_of_tars_held_with_other_files_each_document_comes_once(tmp_path: Path, other: str, hold: int) -> None:
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        for i in range(20):
+            member = tarfile.TarInfo(f"{i:03d}.txt")
+            member.size = 400
+            tar.addfile(member, io.BytesIO(f"<{i:03d}>".encode() * 80))
+    (tmp_path / other).write_bytes(gzip.compress(b"one more") if other.endswith("gz") else b"")
+    stream = gm.stream(str(tmp_path)).tokenize("byte").pad(512).batch(2, epochs=1, hold=hold, seed=0)
+    served = [each.doc_id for step in range(sum(1 for _ in stream)) for each in stream.trace(step)]
+    assert len(served) == len(set(served)) == 20 + other.endswith("gz")

@@ -127,3 +127,29 @@ def test_a_state_of_a_later_step_and_of_another_stream_are_refused(files: Files)
         bytes_stream(raw).batch(4, seed=1).trace(5, loader.state_dict())
     with pytest.raises(gm.ConfigError, match="step"):
         stream.trace(-1)
+    with pytest.raises(gm.StateError, match="no state of a Gristmill stream"):
+        stream.trace(5, {"version": 1, "step": 3, "plan": "a", "digest": "b", "tokens": 5})
+    ended = bytes_stream(raw).batch(4, epochs=1)
+    with pytest.raises(gm.ConfigError, match=f"There is no step {2**63:,}"):
+        ended.trace(2**63)
+
+
+def test_where_nothing_is_left_the_reason_is_told(files: Files) -> None:
+    nothing = gm.stream(f"{files()}/*.jsonl").filter("length", min_chars=10**6).tokenize("byte").pack(8)
+    for step in (0, 1):
+        with pytest.raises(gm.SourceError, match="length dropped 120"):
+            nothing.batch(2, epochs=1).trace(step)
+
+
+def test_the_sources_of_a_recipe_are_told_by_their_names(files: Files) -> None:
+    raw = {name: files(1, 30, 20, folder=name, seed=seed) for seed, name in enumerate(("web", "books"))}
+    sources = [{"name": name, "paths": [str(folder)]} for name, folder in raw.items()]
+    recipe = {"out": "new", "sources": sources, "tokenizer": "byte", "clean": None, "dedup": [],
+              "store": {"val_fraction": 0.0}}  # fmt: skip
+    stream = gm.stream_recipe(recipe, progress=False).pad(512).batch(60, epochs=1)
+    texts = {name: texts_of(folder) for name, folder in raw.items()}
+    traced = stream.trace(0)
+    batch = copied(iter(stream.loader(keys=KEYS)))[0]
+    assert {each.source for each in traced} == {"web", "books"}
+    for each in traced:
+        assert traced_tokens([each], each.row, texts[each.source]) == row_tokens(batch, each.row)

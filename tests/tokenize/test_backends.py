@@ -158,6 +158,12 @@ def test_what_a_library_raises_is_one_sentence_and_what_stops_a_process_is_not_t
         raise BaseException("first line\nsecond")
     with pytest.raises(KeyboardInterrupt), LibraryErrors("The file"):
         raise KeyboardInterrupt
+    inside = SystemError("inside")
+    inside.__cause__ = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt), LibraryErrors("The file"):  # as compiled code has it
+        raise SystemError("a result with an exception set") from inside
+    with pytest.raises(ConfigError, match="The file: alone"), LibraryErrors("The file"):
+        raise SystemError("alone")
 
 
 def test_only_libraries_have_a_version() -> None:

@@ -121,12 +121,18 @@ def check_there(
     return values
 
 
+# How many keys a state of another version may lack, and still be one of its kind.
+_NEW_KEYS = 1
+
+
 def as_saved(state: object, kind: type, version: int, whose: str) -> Mapping[str, object]:
     """A state as it was saved, by the keys and kinds of its TypedDict; one of another version is refused, too."""
     kinds = kinds_of(kind)
-    if isinstance(state, Mapping) and fits(made := state.get("version"), int) and made != version:
+    missing = [key for key in kinds if not isinstance(state, Mapping) or key not in state]
+    made = state.get("version") if isinstance(state, Mapping) and len(missing) <= _NEW_KEYS else None
+    if made is not None and fits(made, int) and made != version:
         raise StateError(f"The checkpoint has version {shown(made)}; this software reads {version}.")
-    if not isinstance(state, Mapping) or any(key not in state for key in kinds):
+    if not isinstance(state, Mapping) or missing:
         raise StateError(f"This is no state of {whose}: it must have {', '.join(kinds)}.")
     check_kinds(state, kinds, "the checkpoint", StateError)
     return state

@@ -301,6 +301,7 @@ def _ends(sizes: Sequence[int]) -> list[int]:
 
 def _answer(parent: int, end: socket.socket, shared: _Shared) -> None:
     end_with(parent)
+    os.register_at_fork(after_in_child=end.close)  # else a process that work has forked would keep our death from them
     line, slots = _Line(end), _Free(shared)
     with suppress(EOFError, OSError):  # nobody is there any more
         work, error = _tried(_begin, [line.receive()])

@@ -48,14 +48,23 @@ def _inside(folder: str, pattern: str, folders: bool) -> Iterator[str]:
         yield path
 
 
-def _below(folder: str, folders: bool) -> Iterator[str]:
-    """All below a folder that is not hidden, through links."""
-    for name, entry in _listed(folder, hidden=False).items():
+def _below(folder: str, folders: bool, above: tuple[tuple[int, int], ...] = ()) -> Iterator[str]:
+    """All below a folder that is not hidden, through links but those to a folder above, which would never end."""
+    listed = _listed(folder, hidden=False)
+    own = (*above, _identity(folder)) if listed else above
+    for name, entry in listed.items():
         path, is_folder = os.path.join(folder, name), _is_folder(entry)
+        if is_folder and entry.is_symlink() and _identity(path) in own:
+            continue
         if is_folder or not folders:
             yield path
         if is_folder:
-            yield from _below(path, folders)
+            yield from _below(path, folders, own)
+
+
+def _identity(folder: str) -> tuple[int, int]:
+    found = os.stat(folder or os.curdir)
+    return found.st_dev, found.st_ino
 
 
 def _listed(folder: str, hidden: bool) -> dict[str, os.DirEntry[str]]:

@@ -58,8 +58,8 @@ class Remote(Place):
     """An object, or the objects below a prefix."""
 
     def __init__(self, path: str) -> None:
-        self.path = path
-        scheme, _, rest = path.partition("://")
+        scheme, _, rest = path.rstrip("/").partition("://")
+        self.path = f"{scheme}://{rest}"
         # A store that joins others names them as seen from itself.
         parts = (posixpath.normpath(rest) if "/../" in rest else rest).split("/")
         first = 2 if scheme == "az" else 1  # account and container, where others have a bucket

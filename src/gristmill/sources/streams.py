@@ -162,7 +162,9 @@ class Stream:
                 self._sources.append(source := self._unpacked(0))
                 left = self.position + len(found)
                 while left:
-                    left -= len(source.read(min(left, CHUNK_BYTES)))
+                    if not (passed := source.read(min(left, CHUNK_BYTES))):
+                        return found  # the file has become shorter meanwhile
+                    left -= len(passed)
                 while len(found) < size and (data := source.read(min(size - len(found), piece))):
                     found += data
         return found

@@ -58,6 +58,14 @@ class Fed(NamedTuple):
         """The source of each row."""
         return np.repeat(*self.lanes)
 
+    def places_after(self, steps: int, before: Ints) -> Ints:
+        """The places of all lanes after each step, (steps, rows, 3 x streams); one that gave nothing stays."""
+        from gristmill.streams.row_kernels import follow_places  # which imports Numba
+
+        after = np.empty((steps, *before.shape), np.int64)
+        follow_places(self.lanes, self.rows, self.told, np.ascontiguousarray(before), after)
+        return after
+
 
 class Stack(NamedTuple):
     """The batches of a few steps: arrays of (steps, rows, columns), and a tally each."""

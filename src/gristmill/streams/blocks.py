@@ -79,7 +79,7 @@ class Block:
     `rows` are its rows, where they are not stretches that go on in the next block. `ledger` says what the steps did on
     the way, `unread` what could not be read. `after` is the (turn, number) from which the lane can be read on without
     reading anything twice, where that is known. `fetched` is what a process that made it has asked of other machines.
-    `ids` are those of the documents, where they were asked for.
+    `named` are id and source of the documents, where they were asked for.
     """
 
     turn: int
@@ -93,7 +93,7 @@ class Block:
     unread: Unread
     after: Place | None = None
     fetched: Mapping[str, int] | None = None
-    ids: pa.Array | None = None
+    named: pa.RecordBatch | None = None
 
     @cached_property
     def told(self) -> Ints:
@@ -196,7 +196,7 @@ class Mill:
         self, lane: int, turn: int = 0, number: int = 0, *, noted: bool = True, named: bool = False
     ) -> Iterator[Block]:
         """The blocks of a lane from block `number` of a turn on, until the walk ends; with the rows that left if noted,
-        and the ids of those that stay if named.
+        and the names of those that stay if named.
 
         A lane that meets no token in as many units as there are would go on for ever: it is an error.
         """
@@ -271,8 +271,8 @@ class Mill:
         else:
             ledger.pass_all(TOKENIZE, documents)
         rows = self._table[0](bounds, self._seq_len, key) if self._table else None
-        ids = _ids(documents, order, silent) if named else None
-        return Block(*numbers, tokens, bounds, rows, ledger, unread, after, ids=ids)
+        names = _names(documents, order, silent) if named else None
+        return Block(*numbers, tokens, bounds, rows, ledger, unread, after, named=names)
 
     def _encoded(self, documents: Documents, order: Ints | None, place: tuple[int, int, int]) -> tuple[Ids, Ints]:
         """Ids of documents in this order end to end, the EOS after each, and offsets."""
@@ -291,10 +291,10 @@ def _after(turn: int, units: int, following: int | None) -> Place | None:
     return (turn + units, 0) if following == END else (turn, following)
 
 
-def _ids(documents: Documents, order: Ints | None, silent: Mask) -> pa.Array:
-    """The ids of documents in this order, without those that are silent."""
-    ids = documents.batch.column("id")
-    return (ids if order is None else ids.take(pa.array(order))).filter(pa.array(~silent))
+def _names(documents: Documents, order: Ints | None, silent: Mask) -> pa.RecordBatch:
+    """Id and source of documents in this order, without those that are silent."""
+    names = documents.batch.select(["id", "source"])
+    return (names if order is None else names.take(pa.array(order))).filter(pa.array(~silent))
 
 
 def _as_read(gone: Mask, order: Ints | None) -> Mask:

@@ -87,8 +87,8 @@ class FrameStream(Stream):
     def _then(self, step: Step) -> Stream:
         if self.columns.holds_ids:
             raise ConfigError(
-                f"The column {self.columns.text!r} holds token ids, and filter, map and clean are for texts: do it in "
-                "Spark before."
+                f"The column {self.columns.text!r} holds token ids, and filter, map, clean and split are for texts: "
+                "do it in Spark before."
             )
         return super()._then(step)
 

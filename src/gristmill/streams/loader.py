@@ -89,9 +89,18 @@ class StreamLoader(Observed):
         self._workers = as_whole("workers", workers, 0)
         self._multiple, self._examples = pad_to_multiple_of, as_whole("examples", examples, 0)
         self._check()
-        self.step = 0
-        self._places = np.zeros((len(self._rows), 3 * len(stream.streams)), np.int64)
+        # The next step and the lanes' places before it: one value, so that no interrupt comes between them.
+        self._at = 0, np.zeros((len(self._rows), 3 * len(stream.streams)), np.int64)
         self._reset()
+
+    @property
+    def step(self) -> int:
+        """The next step to serve."""
+        return self._at[0]
+
+    @property
+    def _places(self) -> Ints:
+        return self._at[1]
 
     def _check(self) -> None:
         cut = self.stream.first.cut
@@ -143,6 +152,9 @@ class StreamLoader(Observed):
             began = time.perf_counter()
             try:
                 found = next(self._built, None)
+                waited = time.perf_counter() - began
+                if found is not None and self._observers:
+                    self._tell(self.step, found.tally.tokens, waited)
             except PartnerEnded as error:
                 self.close()
                 raise EngineError(
@@ -151,9 +163,8 @@ class StreamLoader(Observed):
                     arguments="workers",
                 ) from error
             except BaseException:
-                self.close()  # a lane that failed begins anew from its place
+                self.close()  # a lane that failed begins anew from its place, as does what nobody was given
                 raise
-            waited = time.perf_counter() - began
             self._waited += waited
             if found is None:
                 self.close()
@@ -162,16 +173,13 @@ class StreamLoader(Observed):
                     self._account.refuse_nothing(self.world_size == 1)
                 return
             self._count(found)
-            if self._observers:
-                self._tell(self.step, found.tally.tokens, waited)
-            self.step += 1
             yield found.batch
 
     def _recorded(self) -> tuple[Plan | None, int, int]:
         return None, self.rank, self.world_size
 
     def _count(self, served: Served) -> None:
-        self._places = served.places
+        self._at = self.step + 1, served.places
         self._tally.add(served.tally)
         self._batches += 1
         self._arrive(served.arrived)
@@ -251,7 +259,7 @@ class StreamLoader(Observed):
             if not steps:
                 self._last = fed.arrived
                 return
-            after = _places(fed, steps, places)
+            after = fed.places_after(steps, places)
             arrived = [fed.arrived, *([] for _ in range(steps - 1))]
             rest = zip(after, arrived, strict=True)
             least = stores.least(picked, rows, steps) if stores and picked else None
@@ -324,14 +332,14 @@ class StreamLoader(Observed):
         shape = self.stream.batch_size, 3 * len(self.stream.streams)
         found = check_stream_state(state, self.stream.fingerprint, self.stream.parts, 0, 1, shape)
         self.close()
-        self.step, self._places = found[0], found[1][self.rank :: self.world_size]
+        self._at = found[0], found[1][self.rank :: self.world_size]
 
     def restore(self, state: Mapping[str, object]) -> None:
         """Go on where this very rank, of as many, has kept `state`: no other rank is asked for its lanes."""
         made = self.stream.fingerprint, self.stream.parts, self.rank, self.world_size
         found = check_stream_state(state, *made, (len(self._rows), 3 * len(self.stream.streams)))
         self.close()
-        self.step, self._places = found
+        self._at = found
 
     def merge(self, states: Sequence[Mapping[str, object]]) -> StreamState | ArrowState:
         """The state of all lanes from those of all ranks."""
@@ -386,12 +394,3 @@ class StreamLoader(Observed):
             self._stores = None
         if self._record is not None:
             self._record.close()
-
-
-def _places(fed: Fed, steps: int, before: Ints) -> Ints:
-    """The places of all lanes after each step, (steps, rows, 3 x streams); one that gave nothing stays where it was."""
-    from gristmill.streams.row_kernels import follow_places  # which imports Numba
-
-    after = np.empty((steps, *before.shape), np.int64)
-    follow_places(fed.lanes, fed.rows, fed.told, np.ascontiguousarray(before), after)
-    return after

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from numbers import Real
 from typing import TYPE_CHECKING, Unpack
 
 from gristmill.core.arguments import PathLike, as_choice, as_flag, as_function, as_mapping, as_names, as_whole, refuse
@@ -19,8 +20,9 @@ from gristmill.core.cached import cached_property
 from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import derive_key, fingerprint
 from gristmill.core.options import as_options, content, from_mapping
-from gristmill.core.values import check_kinds, fits
+from gristmill.core.values import Seed, check_kinds, fits, spelt
 from gristmill.curate.clean import CleanOptions
+from gristmill.curate.held_out import LEAST_FRACTION
 from gristmill.curate.rules import make_rule
 from gristmill.order.augment import Augmentation, as_augmentations
 from gristmill.order.mix import Mix, block_size, exact_weights
@@ -129,10 +131,12 @@ class Stream:
 
         They are the two that a recipe with this `val_fraction` and `seed` makes; equal texts are in one of them.
         """
-        if not fits(val_fraction, float) or not 0 < val_fraction < 1:
+        share = float(val_fraction) if isinstance(val_fraction, Real) else 0.0  # NumPy's numbers are such, too
+        if not LEAST_FRACTION <= share < 1:
             raise refuse("val_fraction", "a share above 0 and below 1", val_fraction)
-        share, seed = float(val_fraction), as_whole("seed", seed, None)
-        return self._then(Split(share, seed, val=False)), self._then(Split(share, seed, val=True))
+        if not fits(number := as_whole("seed", seed, None), Seed):
+            raise refuse("seed", spelt(Seed), seed)
+        return self._then(Split(share, number, val=False)), self._then(Split(share, number, val=True))
 
     def _then(self, step: Step) -> Stream:
         if self.cut is not None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator, Mapping
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +16,8 @@ from gristmill.order.plan import Plan
 from gristmill.order.trace import TraceRow, sample_rows
 from gristmill.streams.cuts import Stretch
 
+# The id and the source of a document.
+Named = dict[str, str]
 if TYPE_CHECKING:
     from gristmill.streams.assembly import Fed
     from gristmill.streams.stores import Picked
@@ -33,45 +34,52 @@ def trace(stream: Batches, step: int, state: Mapping[str, object] | None) -> lis
                 f"This state is of step {loader.step:,}, which comes after step {step:,}: give one that was kept at "
                 "it or before, or none, and all steps are made again from the first one on."
             )
-        for _ in islice(loader, step - loader.step):
+        batches = iter(loader)
+        while loader.step < step and next(batches, None) is not None:
             pass
         if loader.step == step and (found := loader.trace()):
             return found
+        next(iter(loader), None)  # which says why there is nothing, where there is a reason
         raise ConfigError(f"There is no step {step:,}: this stream ends after {loader.step:,} steps.", arguments="step")
 
 
 def traced(stream: Batches, rows: range, fed: Fed, picked: Picked | None) -> list[TraceRow]:
-    """The documents of some rows of a step: of those that lanes have fed, and of those that were picked from stores."""
-    found = list(_of_lanes(fed, rows, stream.names))
+    """The documents of some rows of a step: of those that lanes have fed, and of those that were picked from stores.
+
+    In a mix they have the mix's names, else those of their own sources, of which a recipe's stream may have several.
+    """
+    found = list(_of_lanes(fed, rows, stream.names if len(stream.names) > 1 else None))
     if picked is not None and stream.plan is not None:
         found += _of_stores(picked, rows, stream.plan, stream.first.seq_len)
     return sorted(found, key=lambda traced: traced.row)
 
 
-def _of_lanes(fed: Fed, rows: range, names: tuple[str, ...]) -> Iterator[TraceRow]:
+def _of_lanes(fed: Fed, rows: range, names: tuple[str, ...] | None) -> Iterator[TraceRow]:
     fed_rows = zip(fed.rows.tolist(), fed.sources.tolist(), strict=True)
     spans = (each for stretch in fed.stretches for each in _spans(stretch))
     for (row, k), each in zip(fed_rows, spans, strict=True):
-        yield from (TraceRow(rows[row], names[k], *span) for span in each)
+        for document, start, end in each:
+            name = names[k] if names else document["source"]
+            yield TraceRow(rows[row], name, document["id"], start, end)
 
 
-def _spans(stretch: Stretch) -> Iterator[list[tuple[str, int, int]]]:
+def _spans(stretch: Stretch) -> Iterator[list[tuple[Named, int, int]]]:
     """Of each row of a stretch (document, start, end), in the row's order, positions inside the document."""
     starts = np.cumsum([0, *(len(block.tokens) for block in stretch.blocks)])
     edges = [block.offsets[:-1] + start for block, start in zip(stretch.blocks, starts.tolist(), strict=False)]
     bounds = np.concatenate([*edges, starts[-1:]]).tolist()
-    ids = [id for block in stretch.blocks if block.ids is not None for id in block.ids.to_pylist()]
+    named = [row for block in stretch.blocks if block.named is not None for row in block.named.to_pylist()]
     for row in range(stretch.first, stretch.stop):
         positions, lengths, *_ = stretch.rows.part(row, row + 1)
         pieces = zip(positions.tolist(), lengths.tolist(), strict=True)
-        yield [span for at, length in pieces for span in _of_piece(ids, bounds, at, at + length)]
+        yield [span for at, length in pieces for span in _of_piece(named, bounds, at, at + length)]
 
 
-def _of_piece(ids: list[str], bounds: list[int], at: int, end: int) -> Iterator[tuple[str, int, int]]:
+def _of_piece(named: list[Named], bounds: list[int], at: int, end: int) -> Iterator[tuple[Named, int, int]]:
     document = bisect.bisect_right(bounds, at) - 1
     while at < end:
         stop = min(bounds[document + 1], end)
-        yield ids[document], at - bounds[document], stop - bounds[document]
+        yield named[document], at - bounds[document], stop - bounds[document]
         at, document = stop, document + 1
 
 

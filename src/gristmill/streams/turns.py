@@ -23,7 +23,7 @@ from gristmill.sources.base import Format, Mishaps
 from gristmill.sources.batches import joined
 from gristmill.sources.kinds import resumes_anywhere
 from gristmill.sources.tar import BLOCK
-from gristmill.sources.units import Unit, documents_of, read_from
+from gristmill.sources.units import Unit, read_from, read_part
 
 # A lane, and which of its turns.
 Place = tuple[int, int]
@@ -99,8 +99,16 @@ class Turn:
         """The blocks in their order: from that called `name` on, or all where none can be sought."""
         if self._seeks:
             return _grouped(self._sought(name, mishaps), self._size)
-        batches = (batch for unit in self._units for batch in documents_of(unit, self._formats[unit.source], mishaps))
-        return numbered(batches, self._size)
+        return numbered((batch for unit in self._units for batch in self._of_unit(unit, mishaps)), self._size)
+
+    def _of_unit(self, unit: Unit, mishaps: Mishaps) -> Iterator[pa.RecordBatch]:
+        """The documents of a unit; of a file that is cut at any byte those of the unit's stretch alone."""
+        format = self._formats[unit.source]
+        for part in unit.parts:
+            if resumes_anywhere(part.file, format):
+                yield from read_from(part, None, format, mishaps)
+            else:
+                yield from read_part(part, format, mishaps)
 
     def _sought(self, name: int, mishaps: Mishaps) -> Iterator[_Named]:
         """The documents from the one called `name` on."""

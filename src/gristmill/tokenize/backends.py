@@ -76,6 +76,15 @@ class UnknownToBackend(Exception):
 _PLAIN_ERRORS = (GristmillError, OSError, ImportError, MemoryError, KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
+def _interrupt(error: BaseException | None) -> BaseException | None:
+    """What came, as Ctrl-C does, while compiled code handed its arrays over, which Python makes a SystemError of."""
+    while isinstance(error, SystemError) and error.__cause__ is not None:
+        error = error.__cause__
+        if not isinstance(error, Exception):
+            return error
+    return None
+
+
 class LibraryErrors:
     """Says in one sentence what a library raises over a file or a text: bare Exceptions, and panics of Rust's.
 
@@ -89,6 +98,8 @@ class LibraryErrors:
         pass
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if interrupt := _interrupt(error):
+            raise interrupt
         if error is not None and not isinstance(error, _PLAIN_ERRORS):  # a panic is no Exception
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise ConfigError(f"{self._what}: {reason[:300]}.") from error
