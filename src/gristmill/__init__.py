@@ -39,8 +39,9 @@ if TYPE_CHECKING:
     from gristmill.store.shard_writer import ShardWriter
     from gristmill.store.verify import verify
     from gristmill.streaming import stream_recipe
+    from gristmill.streams.mixture import mix
     from gristmill.streams.state import merge_states
-    from gristmill.streams.stream import mix, stream
+    from gristmill.streams.stream import stream
     from gristmill.training import train_tokenizer
 
 __version__: str
@@ -65,7 +66,7 @@ _HOMES = {
     "join": "store.exchange",
     "load_plan": "loader.plan_file",
     "merge_states": "streams.state",
-    "mix": "streams.stream",
+    "mix": "streams.mixture",
     "open": "store.opening:open_store",
     "storage": "places.storage",
     "stream": "streams.stream",

@@ -263,8 +263,31 @@ def test_units_that_are_held_together_are_of_one_epoch(files: Files) -> None:
 
 def test_a_row_that_meets_no_document_says_which_source_and_what_dropped_them(files: Files) -> None:
     stream = gm.stream(str(files()), name="books").filter("length", min_chars=10_000).tokenize("byte").pad(64)
-    with pytest.raises(gm.SourceError, match=r"units of the source 'books' .* is left \(length dropped \d+\)"):
+    with pytest.raises(gm.SourceError, match=r"no document of the source 'books' that is left \(length dropped 120\)"):
+        next(iter(stream.batch(2).loader(threads=0)))
+    with pytest.raises(gm.SourceError, match=r"no document of the source 'books' that is left \(length dropped \d+\)"):
         next(iter(stream.batch(2, hold=1_000_000).loader()))
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_a_row_may_meet_no_document_for_long_where_there_are_some(tmp_path: Path, shuffle: bool) -> None:
+    for i in range(12):
+        rows = [{"id": f"{i}-{j}", "text": f"{'kept' if i == 4 else 'gone'} {j} " * 9} for j in range(10)]
+        (tmp_path / f"{i:02d}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    kept = gm.stream(str(tmp_path)).filter(lambda row: row["text"].startswith("kept")).tokenize("byte").pad(256)
+    for seed in range(3):
+        stream = kept.batch(5, seed=seed, shuffle=shuffle)  # no row comes to the same files in each epoch
+        batches = taken(stream.loader(keys="attention_mask", threads=0), 60)
+        assert sum(len(served_texts([batch], 5)) for batch in batches) == 300
+
+
+def test_in_the_files_order_a_row_that_comes_to_the_same_files_for_ever_is_told_of_those(tmp_path: Path) -> None:
+    for i in range(4):
+        (tmp_path / f"{i}.txt").write_text("kept" if i else "gone")
+    kept = gm.stream(str(tmp_path)).filter(lambda row: row["text"] == "kept").tokenize("byte").pad(8)
+    with pytest.raises(gm.SourceError, match=r"Row 0 of the batch meets no document .* left \(function dropped 1\)"):
+        next(iter(kept.batch(4, shuffle=False).loader(threads=0)))
+    assert len(taken(kept.batch(4).loader(threads=0), 9)) == 9
 
 
 @pytest.mark.parametrize("threads", [0, 2])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -134,3 +135,57 @@ def test_a_stream_and_a_store_have_the_same_documents_and_tokens(files: Files, t
     streamed = sorted(tuple(row[:length].tolist()) for row, length in rows if length)
     stored = sorted(tuple(store.document(i).tokens.tolist()) for i in range(store.num_documents))
     assert streamed == stored and 5 < len(stored) < len(texts)
+
+
+def test_words_of_a_stream_that_it_has_not_are_told_with_what_to_say(files: Files) -> None:
+    stream = gm.stream(f"{files()}/*.jsonl").tokenize("byte")
+    assert not hasattr(stream, "loader") and repr(stream) == "Stream(data, tokenize byte)"
+    for word, said in [("loader", r"\.batch\(64, seed=0\)"), ("shuffle", "hold=4"), ("oddly", "no 'oddly'.$")]:
+        with pytest.raises(AttributeError, match=said):
+            getattr(stream, word)
+    with pytest.raises(gm.ConfigError, match="has no batches yet"):
+        iter(stream)
+    batches = stream.pack(32).batch(2)
+    assert repr(batches) == "Batches(2 rows of Stream(data, tokenize byte, pack 32); seed 0)"
+    for word, said in [("filter", "batch\\(\\) comes last"), ("take", "itertools.islice"), ("oddly", "no 'oddly'.$")]:
+        with pytest.raises(AttributeError, match=said):
+            getattr(batches, word)
+
+
+def test_augmentations_add_up(files: Files) -> None:
+    stream = gm.stream(f"{files()}/*.jsonl").tokenize("byte")
+    fim, mask = gm.FIM(prefix=1, middle=2, suffix=3), gm.Mask(token=4)
+    both = stream.augment(fim, mask).pad(64).batch(2)
+    assert stream.augment(fim).augment(mask).pad(64).batch(2).fingerprint == both.fingerprint
+    with pytest.raises(gm.ConfigError, match="comes last"):
+        stream.augment(mask).augment(fim)
+
+
+def test_what_else_a_map_returns_is_refused_and_what_was_there_may_stay(files: Files) -> None:
+    stream = gm.stream(f"{files()}/*.jsonl")
+
+    def of(function: Any, **options: bool) -> Any:
+        return next(iter(stream.map(function, **options).tokenize("byte").pad(64).batch(2).loader(threads=0)))
+
+    of(lambda row: {**row, "text": "other"})
+    of(lambda batch: batch, batch=True)
+    with pytest.raises(gm.ConfigError, match=r"returned 'new' for document '\d-\d+', which has id, source, path, text"):
+        of(lambda row: {**row, "new": "1"})
+    with pytest.raises(gm.ConfigError, match=r"returned 'new' for the batch that begins with"):
+        of(lambda batch: batch.append_column("new", batch.column("id")), batch=True)
+
+
+def test_fields_that_no_document_has_are_warned_of_and_those_that_were_not_named_are_told(files: Files) -> None:
+    paths = f"{files()}/*.jsonl"
+
+    def served(fields: list[str], keep: Any) -> None:
+        stream = gm.stream(paths, fields=fields).filter(keep).tokenize("byte").pad(64)
+        next(iter(stream.batch(2).loader(threads=0)))
+
+    with pytest.warns(UserWarning, match=r"None of the first \d+ .* of the source 'data' has the field 'lagn'"):
+        served(["lagn"], lambda row: row["lagn"] != "")
+    with pytest.raises(gm.ConfigError, match=r"KeyError: 'lang' \(a document has id, source, path, text, and what its"):
+        served([], lambda row: row["lang"] != "")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        served([], lambda row: True)

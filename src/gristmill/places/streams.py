@@ -28,12 +28,11 @@ def pool_of(pid: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(REQUESTS, "gristmill-fetch")
 
 
-class Stream(io.RawIOBase):
-    """One version of an object as a file that can seek: each read is a request."""
+class Positioned(io.RawIOBase):
+    """A file of `size` bytes that is read, and has a position."""
 
-    def __init__(self, place: Remote) -> None:
-        found = place.head()
-        self._place, self._at, self._size, self._tag = place, 0, int(found["size"]), found["e_tag"]
+    def __init__(self, size: int) -> None:
+        self._at, self._size = 0, size
 
     def readable(self) -> bool:
         return True
@@ -47,6 +46,15 @@ class Stream(io.RawIOBase):
 
     def tell(self) -> int:
         return self._at
+
+
+class Stream(Positioned):
+    """One version of an object as a file that can seek: each read is a request."""
+
+    def __init__(self, place: Remote) -> None:
+        found = place.head()
+        super().__init__(int(found["size"]))
+        self._place, self._tag = place, found["e_tag"]
 
     def readinto(self, into: WriteableBuffer) -> int:
         view = memoryview(into).cast("B")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bisect
-import io
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ import numpy as np
 
 from gristmill.places.base import Place, read_at
 from gristmill.places.ranges import spans_of
-from gristmill.places.streams import pool_of
+from gristmill.places.streams import Positioned, pool_of
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -24,11 +23,12 @@ def bytes_at(place: Place, start: int, size: int) -> bytes:
         return read_at(file, start, size)
 
 
-class HeldRanges(io.RawIOBase):
+class HeldRanges(Positioned):
     """A file of `size` bytes of which some (start, size) are held, near ones by one request; others are asked for."""
 
     def __init__(self, place: Place, size: int, ranges: Sequence[tuple[int, int]]) -> None:
-        self._place, self._size, self._at = place, size, 0
+        super().__init__(size)
+        self._place = place
         runs = np.array([(start, count, 0) for start, count in ranges if count], np.int64).reshape(-1, 3)
         spans = [(first, stop - first) for first, stop, _ in spans_of(runs, 1)]
         self._starts = [start for start, _ in spans]
@@ -36,19 +36,6 @@ class HeldRanges(io.RawIOBase):
             self._parts = [bytes_at(place, *span) for span in spans]
         else:
             self._parts = list(pool_of(os.getpid()).map(lambda span: bytes_at(place, *span), spans))
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
 
     def readinto(self, into: WriteableBuffer) -> int:
         view = memoryview(into).cast("B")[: max(self._size - self._at, 0)]

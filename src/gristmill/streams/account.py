@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 from gristmill.core.errors import SourceError
 from gristmill.curate.ledger import add_counts
-from gristmill.streams.blocks import ALL_READ, Block, shown_losses
+from gristmill.streams.blocks import Block
+from gristmill.streams.unread import ALL_READ, shown_losses
 
 _SHOWN = ("id", "source", "path", "rule", "reason", "value", "detail", "text")
 

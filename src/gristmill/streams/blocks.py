@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import functools
 import itertools
-import operator
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +19,6 @@ from gristmill.core.arrays import Bytes, Ints, Mask
 from gristmill.core.cached import cached_property
 from gristmill.core.errors import SourceError
 from gristmill.core.hashing import derive_key, key_below
-from gristmill.core.html import counted
 from gristmill.curate.chain import EMPTY
 from gristmill.curate.documents import Documents
 from gristmill.curate.ledger import READ, Ledger, add_counts, start_documents, step_names
@@ -33,43 +30,21 @@ from gristmill.streams.encoders import encoders
 from gristmill.streams.lanes import Walk
 from gristmill.streams.readahead import ReadAhead
 from gristmill.streams.rows import Rows, Table
+from gristmill.streams.silence import Silence
 from gristmill.streams.steps import Step, drop, drop_empty
 from gristmill.streams.turns import END, First, Place, Reader
 from gristmill.streams.units import Cut
+from gristmill.streams.unread import ALL_READ, Unread, warn_of_fields
 from gristmill.tokenize.backends import Ids, ended, without_eos, without_silent
 from gristmill.tokenize.tokenizer import Tokenizer
 
 TOKENIZE = "tokenize"
-# Unreadable documents that are named; all are counted.
-_NAMED = 5
+# Fewer documents may lack what others have.
+_LOOKED_AT = 10
 # The (epoch, unit) that a lane reads together.
 Stops = list[tuple[int, int]]
 # The turn, number, epoch and unit of a block.
 Numbers = tuple[int, int, int, int]
-
-
-class Unread(NamedTuple):
-    """How many documents and files could not be read, the first of them named, and what held no documents.
-
-    `again` are documents that were read a second time, to come to where a lane was.
-    """
-
-    skipped: int
-    named: list[str]
-    ignored: int
-    empty: int
-    again: int = 0
-
-    def and_then(self, other: Unread) -> Unread:
-        """Both; the first five are named."""
-        if other is ALL_READ:
-            return self
-        skipped, named, *rest = map(operator.add, self, other)
-        return Unread(skipped, named[:_NAMED], *rest)
-
-
-# What nearly every block has to tell.
-ALL_READ = Unread(0, [], 0, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,8 +151,9 @@ class Mill:
         self._name, self._rearranger = name, rearranger
         reader = units.reader(walk.hold)
         self._reader: Reader = ReadAhead(reader, on_error) if units.waits else reader
-        self._walk, self._steps = walk, _named(steps)
+        self._walk, self._steps, self._silence = walk, _named(steps), Silence(walk)
         self._encoders, self._table, self._seq_len, self._on_error = encoders(tokenizer), table, seq_len, on_error
+        self._looks = True
 
     def begin(self, places: Mapping[int, Place]) -> None:
         """Hear at which turn and block each lane will begin, so that what they read first can be read together."""
@@ -198,27 +174,33 @@ class Mill:
         """The blocks of a lane from block `number` of a turn on, until the walk ends; with the rows that left if noted,
         and the names of those that stay if named.
 
-        A lane that meets no token in as many units as there are would go on for ever: it is an error.
+        A lane that would never meet a token any more is an error.
         """
-        wanted, dropped, unread = self._walk.turn(lane, turn), dict[str, int](), ALL_READ
-        silent = -len(wanted) if number else 0  # a lane that goes on inside of a turn has had tokens of it
+        wanted, silent = self._walk.turn(lane, turn), 0
         while wanted:
             after = self._walk.turn(lane, turn + len(wanted))
-            silent += len(wanted)
+            gave = number > 0  # a lane that goes on inside of a turn has had tokens of it
+            dropped, unread = dict[str, int](), ALL_READ
             for block in self._of_turn((lane, turn), wanted, after, number, noted, named):
                 if len(block.tokens):
-                    silent, dropped, unread = 0, {}, ALL_READ
+                    gave = True
                 elif self._walk.epochs is None:
                     add_counts(dropped, {step: sum(each.values()) for step, each in block.ledger.reasons.items()})
                     unread = unread.and_then(block.unread)
                 yield block
-            turn, number, wanted = turn + len(wanted), 0, after
-            if silent >= self._walk.units and self._walk.epochs is None:
-                raise SourceError(
-                    f"Row {lane} of the batch has read {silent:,} units of the source {self._name!r} in a row without "
-                    f"a document that is left{shown_losses(dropped, unread)}: loosen the filters, or name files with "
-                    "text."
-                )
+            if self._walk.epochs is None and not gave:
+                self._refuse_silence(lane, _units(wanted), dropped, unread, silent)
+            turn, number, silent, wanted = turn + len(wanted), 0, 0 if gave else silent + len(wanted), after
+
+    def _refuse_silence(
+        self, lane: int, units: Sequence[int], dropped: Mapping[str, int], unread: Unread, silent: int
+    ) -> None:
+        lost = self._silence.met(units, dropped, unread, silent)
+        if lost is not None:
+            raise SourceError(
+                f"Row {lane} of the batch meets no document of the source {self._name!r} that is left{lost}: loosen "
+                "the filters, or name files with text."
+            )
 
     def _of_turn(
         self, place: Place, wanted: Stops, after: Stops, first: int, noted: bool, named: bool
@@ -254,6 +236,9 @@ class Mill:
         named: bool,
     ) -> Block:
         _, number, epoch, unit = numbers
+        if self._looks and len(batch) >= _LOOKED_AT:
+            self._looks = False
+            warn_of_fields(batch)
         documents = start_documents(batch, 0)
         ledger.count(READ, documents)
         for name, step in self._steps.items():
@@ -310,16 +295,6 @@ def _as_read(gone: Mask, order: Ints | None) -> Mask:
 def _blocks_key(key: int) -> int:
     """What the keys of all blocks begin with."""
     return derive_key(key, "block")
-
-
-def shown_losses(dropped: Mapping[str, int], unread: Unread) -> str:
-    """How many documents each step dropped, and what could not be read, in brackets; nothing where nothing was lost."""
-    said = [f"{step} dropped {count:,}" for step, count in dropped.items() if count]
-    if unread.empty:
-        said.append(f"{counted(unread.empty, 'file')} of 0 bytes")
-    if unread.skipped:
-        said.append(f"{unread.skipped:,} could not be read, of which the first says: {unread.named[0].rstrip('.')}")
-    return f" ({', '.join(said)})" if said else ""
 
 
 def _units(stops: Stops) -> list[int]:

@@ -5,7 +5,7 @@ Each step sees a batch, judges every document by itself, and tells the ledger wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -138,7 +138,8 @@ class Map:
         return ledger.settle(name, documents, Verdict(("map",), gone, documents=changed))
 
     def _of_each(self, documents: Documents) -> pa.Array:
-        texts = [self._text(row) for row in _visible(documents.batch).to_pylist()]
+        batch = _visible(documents.batch)
+        texts = [self._text(row, batch.schema.names) for row in batch.to_pylist()]
         try:
             return pa.array(texts, pa.large_string())
         except UnicodeEncodeError:
@@ -148,20 +149,32 @@ class Map:
             id = documents.batch.column("id")[row].as_py()
             raise SourceError(f"The text that {self.name} returned for document {id!r} is no valid Unicode.") from None
 
-    def _text(self, document: dict[str, object]) -> str | None:
-        answer = self.function._asked.call(document, f"document {document['id']!r}")
+    def _text(self, document: dict[str, object], names: Sequence[str]) -> str | None:
+        id = document["id"]
+        answer = self.function._asked.call(document, f"document {id!r}")
         text = answer.get("text", answer) if isinstance(answer, Mapping) else answer
-        if text is None or isinstance(text, str):
-            return text
-        raise ConfigError(
-            f"{self.name} returned {shown(answer)} for document {document['id']!r}: return its text, a dict with "
-            "'text', or None to drop it."
-        )
+        if text is not None and not isinstance(text, str):
+            raise ConfigError(
+                f"{self.name} returned {shown(answer)} for document {id!r}: return its text, a dict with 'text', or "
+                "None to drop it."
+            )
+        if isinstance(answer, Mapping):
+            self._refuse_others(answer, names, f"document {id!r}")
+        return text
+
+    def _refuse_others(self, answer: Iterable[object], names: Sequence[str], what: str) -> None:
+        """A map makes texts: other columns than those that documents have would be lost."""
+        if (other := next((each for each in answer if each not in names), None)) is not None:
+            raise ConfigError(
+                f"{self.name} returned {shown(other)} for {what}, which has {', '.join(names)} alone: a map makes "
+                "texts, and what goes with them is said by fields= of gm.stream."
+            )
 
     def _of_batch(self, documents: Documents) -> pa.Array:
         answer = self.function._asked.call(_visible(documents.batch), named_batch(documents))
         found = answer
         if isinstance(answer, pa.RecordBatch | pa.Table) and "text" in answer.schema.names:
+            self._refuse_others(answer.schema.names, _visible(documents.batch).schema.names, named_batch(documents))
             found = answer.column("text")
         found = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
         if not isinstance(found, pa.Array) or len(found) != len(documents) or not _is_text(found.type):

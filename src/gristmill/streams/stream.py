@@ -13,25 +13,35 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from numbers import Real
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, NoReturn, Unpack
 
-from gristmill.core.arguments import PathLike, as_choice, as_flag, as_function, as_mapping, as_names, as_whole, refuse
+from gristmill.core.arguments import PathLike, as_choice, as_flag, as_function, as_names, as_whole, refuse
 from gristmill.core.cached import cached_property
 from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import derive_key, fingerprint
-from gristmill.core.options import as_options, content, from_mapping
+from gristmill.core.options import content, from_mapping
 from gristmill.core.values import Seed, check_kinds, fits, spelt
 from gristmill.curate.clean import CleanOptions
 from gristmill.curate.held_out import LEAST_FRACTION
 from gristmill.curate.rules import make_rule
-from gristmill.order.augment import Augmentation, as_augmentations
-from gristmill.order.mix import Mix, block_size, exact_weights
+from gristmill.order.augment import Augmentation
+from gristmill.order.mix import Mix, block_size
 from gristmill.order.options import Locality
 from gristmill.order.plan import Plan
 from gristmill.places.door import as_target
 from gristmill.sources.base import Format, InputFile
 from gristmill.store.reader import Store
-from gristmill.streams.augment import ALONE, AugmentedRows, Rearranger, asks, check_alike, for_stream, rearranger
+from gristmill.streams.augment import (
+    ALONE,
+    AugmentedRows,
+    Rearranger,
+    asks,
+    check_alike,
+    for_stream,
+    rate_of,
+    rearranger,
+)
+from gristmill.streams.hints import NO_BATCHES, batches_lack, stream_lacks
 from gristmill.streams.lanes import Walk
 from gristmill.streams.steps import Clean, Filter, Function, Map, Split, Step, recipe_of
 from gristmill.streams.stores import check_store
@@ -74,7 +84,7 @@ def stream(
     return Stream((SourceFiles(tuple(os.fspath(path) for path in given), layout),), name, on_error)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Stream:
     """Documents on their way to rows. It is data, never changed: each word gives another stream."""
 
@@ -86,6 +96,21 @@ class Stream:
     cut: str | None = None
     seq_len: int = 0
     augmentations: tuple[Augmentation, ...] = ()
+
+    def __repr__(self) -> str:
+        words = [step.name for step in self.steps]
+        words += [f"tokenize {self.tokenizer.name}"] if self.tokenizer else []
+        words += [each.name for each in self.augmentations]
+        words += [f"{self.cut} {self.seq_len:,}"] if self.cut else []
+        return f"Stream({', '.join([self.name, *words])})"
+
+    if not TYPE_CHECKING:  # to which every name would be one that it has
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(stream_lacks(name), name=name, obj=self)
+
+    def __iter__(self) -> NoReturn:
+        raise ConfigError(NO_BATCHES)
 
     def files(self) -> list[InputFile]:
         """The files that there are now, in order."""
@@ -158,9 +183,11 @@ class Stream:
     def augment(self, *augmentations: Augmentation | Callable[..., object]) -> Stream:
         """Rearrange, hide or blur tokens, in this order: FIM, SpanCorruption, Mask, Noise, functions f(tokens, rng).
 
-        Documents are rearranged before they become rows, so that nothing is lost; a function may change their length.
+        They come after those that the stream has. Documents are rearranged before they become rows, so that nothing is
+        lost; a function may change their length.
         """
-        return replace(self, augmentations=for_stream(augmentations, self.encoder))
+        earlier = (replace(each, rate=rate_of(each)) for each in self.augmentations)
+        return replace(self, augmentations=for_stream((*earlier, *augmentations), self.encoder))
 
     @property
     def encoder(self) -> Tokenizer:
@@ -215,58 +242,7 @@ class Stream:
                        as_whole("hold", hold))  # fmt: skip
 
 
-def mix(
-    sources: Mapping[str, Stream | Store],
-    weights: Mapping[str, object],
-    *,
-    augment: Sequence[Augmentation | Callable[..., object]] = (),
-    locality: Locality | Mapping[str, object] | None = None,
-) -> Mixture:
-    """Several streams, cut alike, as one, and opened stores among them: of each block of rows (4,096 unless more are
-    needed) every source gives its share, exactly, as in a plan. Their names are part of the order.
-
-    A store gives the rows of a plan of its name, cut as the streams are; `augment` and `locality` are that plan's,
-    streams have their own. Streams are numbered first, then stores.
-    """
-    said = "a mapping of names to streams that are cut, gm.stream(...)...pack(2048), and opened stores"
-    named = as_mapping("sources", sources, said)
-    streams = {name: each for name, each in named.items() if isinstance(each, Stream)}
-    stores = {name: each for name, each in named.items() if isinstance(each, Store)}
-    if not named or len(streams) + len(stores) < len(named):
-        raise refuse("sources", said, sources)
-    if not streams:
-        raise ConfigError("A mix of stores alone is a plan: gm.Plan(sources={...}, weights={...}).")
-    if (asked := as_augmentations(augment)) and not stores:
-        raise ConfigError("augment is for the stores of a mix: say stream.augment(...) of each stream.")
-    if locality is not None and not stores:
-        raise ConfigError("locality is for the stores of a mix: streams read what lies together anyway.")
-    near = None if locality is None else as_options(Locality, locality, "locality")
-    shares = as_mapping("weights", weights, "a mapping of the sources' names to their shares")
-    exact = exact_weights(shares, (*streams, *stores), "the mix")
-    renamed = tuple(replace(each, name=name) for name, each in streams.items())
-    return Mixture(renamed, exact, tuple(stores.items()), asked, near)
-
-
-@dataclass(frozen=True)
-class Mixture:
-    """Streams, stores by name, the exact shares of all, what is done to the documents of stores, and their shuffle."""
-
-    streams: tuple[Stream, ...]
-    weights: tuple[Fraction, ...]
-    stores: tuple[tuple[str, Store], ...] = ()
-    augment: tuple[Augmentation, ...] = ()
-    locality: Locality | None = None
-
-    def batch(self, batch_size: int, *, seed: int = 0, shuffle: bool = True, hold: int = 1) -> Batches:
-        """The global batches, without end: `batch_size` rows each, the options of `Stream.batch`."""
-        made = Batches(self.streams, self.weights, as_whole("batch_size", batch_size), as_whole("seed", seed, None),
-                       as_flag("shuffle", shuffle), None, as_whole("hold", hold), self.stores, self.augment,
-                       self.locality)  # fmt: skip
-        _ = made.plan  # which may refuse
-        return made
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Batches:
     """The global batches of streams and stores, whose weights are in this order; `loader` gives those of a rank,
     iterating all of them."""
@@ -303,6 +279,15 @@ class Batches:
 
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in vars(self).items() if name not in ("units", "parts", "plan")}
+
+    def __repr__(self) -> str:
+        sources = ", ".join([*map(repr, self.streams), *(f"store {name}" for name, _ in self.stores)])
+        return f"Batches({self.batch_size:,} rows of {sources}; seed {self.seed})"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(batches_lack(name, hasattr(Stream, name)), name=name, obj=self)
 
     @property
     def names(self) -> tuple[str, ...]:

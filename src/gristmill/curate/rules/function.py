@@ -101,13 +101,21 @@ class Asked:
             return self.function(argument)
         except Exception as error:
             raise ConfigError(
-                f"{self.name} failed on {what} at {self._line(error)}: {type(error).__name__}: {error}."
+                f"{self.name} failed on {what} at {self._line(error)}: {type(error).__name__}: "
+                f"{error}{_fields_of(argument, error)}."
             ) from error
 
     def _line(self, error: Exception) -> str:
         """The last line of the user's file that the error passed through."""
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == self.path]
         return f"line {lines[-1]} of {self.path}" if lines else self.path
+
+
+def _fields_of(document: object, error: Exception) -> str:
+    """What a document has, where somebody asked for something else; others are those that its source names."""
+    if isinstance(error, KeyError) and isinstance(document, dict) and error.args and error.args[0] not in document:
+        return f" (a document has {', '.join(document)}, and what its source names in fields)"
+    return ""
 
 
 def named_batch(documents: Documents) -> str:
