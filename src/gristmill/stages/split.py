@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gristmill.core.arrays import Ints, Mask
+from gristmill.core.held_out import val_places
 from gristmill.core.html import counted
-from gristmill.curate.held_out import val_places
 from gristmill.places.address import Address
 from gristmill.places.door import place_at
 from gristmill.stages.relation import Relation, batches_of, table_writer

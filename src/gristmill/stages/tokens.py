@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from gristmill.core.arrays import Ints
 from gristmill.core.hashing import derive_key, keyed_array
+from gristmill.core.held_out import is_val
 from gristmill.curate.dedup.drops import UnitDrops, drop
-from gristmill.curate.held_out import is_val
 from gristmill.curate.ledger import Ledger, Passed
 from gristmill.places.address import Address
 from gristmill.places.door import place_at

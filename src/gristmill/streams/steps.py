@@ -16,13 +16,13 @@ from gristmill.core.arrays import Mask
 from gristmill.core.cached import cached_property
 from gristmill.core.errors import ConfigError, SourceError
 from gristmill.core.functions import called, source_digest
+from gristmill.core.held_out import is_val
 from gristmill.core.options import content
 from gristmill.core.values import shown
 from gristmill.curate.base import KEEP, Rule, Verdict
 from gristmill.curate.chain import CLEAN, EMPTY
 from gristmill.curate.clean import CleanOptions, clean
 from gristmill.curate.documents import Documents
-from gristmill.curate.held_out import is_val
 from gristmill.curate.ledger import Ledger, add_counts, content_hashes
 from gristmill.curate.rules import content as rule_content
 from gristmill.curate.rules.function import Asked, named_batch

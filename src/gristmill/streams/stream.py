@@ -19,10 +19,10 @@ from gristmill.core.arguments import PathLike, as_choice, as_flag, as_function, 
 from gristmill.core.cached import cached_property
 from gristmill.core.errors import ConfigError
 from gristmill.core.hashing import derive_key, fingerprint
+from gristmill.core.held_out import LEAST_FRACTION
 from gristmill.core.options import content, from_mapping
 from gristmill.core.values import Seed, check_kinds, fits, spelt
 from gristmill.curate.clean import CleanOptions
-from gristmill.curate.held_out import LEAST_FRACTION
 from gristmill.curate.rules import make_rule
 from gristmill.order.augment import Augmentation
 from gristmill.order.mix import Mix, block_size

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gristmill.curate.held_out import is_val, val_places
+from gristmill.core.held_out import is_val, val_places
 
 
 def test_val_is_a_share_of_the_hashes_and_grows_with_it() -> None:
