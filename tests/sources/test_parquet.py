@@ -109,6 +109,21 @@ def test_of_a_row_group_elsewhere_the_columns_are_fetched_at_once_unless_they_ar
             assert len(Far.reads) > 2 and max(size for _, size in Far.reads) <= parquet._BUFFER_BYTES
 
 
+def test_who_looks_for_a_header_at_the_end_of_a_column_asks_for_nothing_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(door.PLACES, "far", Far)
+    monkeypatch.setattr(parquet, "_footers", {})
+    # A header has the least and the largest value, and the pages behind the last one a few bytes.
+    kinds = ["one" * 2000, "two" * 2000] * 50
+    columns = {"id": [f"d{row}" for row in range(100)], "text": ["some text " * 50] * 100, "kind": kinds, "last": kinds}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet", row_group_size=50)
+    format = Format(fields=("kind",))
+    for part in cut_row_groups(there(tmp_path / "a.parquet"), format, 1 << 20, 100):
+        Far.reads.clear()
+        assert sum(len(batch) for batch in read_part(part, format, Mishaps())) == 50 and len(Far.reads) == 1
+
+
 def test_a_file_elsewhere_that_is_replaced_or_cut_off_is_an_error(far: InputFile, tmp_path: Path) -> None:
     part, *_ = cut_row_groups(far, Format(), far.size or 0, 100_000)
     whole = (tmp_path / "a.parquet").read_bytes()

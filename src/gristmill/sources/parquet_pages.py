@@ -88,7 +88,7 @@ def span_of(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
 def _pages(source: pa.NativeFile, chunk: pq.ColumnChunkMetaData) -> Iterator[_Page]:
     (at, end), left = span_of(chunk), chunk.num_values
     while at < end and left > 0:
-        fields, size = _header(source, at)
+        fields, size = _header(source, at, end)
         page = _Page(_number(fields, _KIND) == _DICTIONARY, _number(fields, _UNPACKED), _values(fields))
         yield page
         at, left = at + size + _number(fields, _PACKED), left - page.values
@@ -106,9 +106,11 @@ def _number(fields: Fields, field: int) -> int:
     return value
 
 
-def _header(source: pa.NativeFile, at: int) -> tuple[Fields, int]:
-    """The fields of the header at a byte of the file, and its size."""
-    size = _HEADER_BYTES
+def _header(source: pa.NativeFile, at: int, end: int) -> tuple[Fields, int]:
+    """The fields of the header at a byte of the file, and its size; nothing behind the column's `end` is read for it
+    unless it goes on there: of a file elsewhere that would be one request more.
+    """
+    size = min(_HEADER_BYTES, end - at)
     while True:
         data = source.read_at(size, at)
         try:
@@ -117,7 +119,7 @@ def _header(source: pa.NativeFile, at: int) -> tuple[Fields, int]:
         except IndexError as error:
             if len(data) < size or size > _MOST_HEADER_BYTES:
                 raise ValueError("a page's header breaks off") from error
-            size *= 16
+            size = end - at if size < end - at < 16 * size else 16 * size
             continue
         return fields, reader.at
 
