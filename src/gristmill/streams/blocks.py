@@ -188,7 +188,9 @@ class Mill:
                     add_counts(dropped, {step: sum(each.values()) for step, each in block.ledger.reasons.items()})
                     unread = unread.and_then(block.unread)
                 yield block
-            if self._walk.epochs is None and not gave:
+            if gave:
+                self._silence.broken()
+            elif self._walk.epochs is None:
                 self._refuse_silence(lane, _units(wanted), dropped, unread, silent)
             turn, number, silent, wanted = turn + len(wanted), 0, 0 if gave else silent + len(wanted), after
 

@@ -1,6 +1,7 @@
 """Whether a stream without end has anything to give: its lanes tell each other which units no document is left of.
 
 A unit gives the same in every epoch, so once all that a lane ever comes to have given nothing, it would go on for ever.
+Where it may not (a function that draws, a file that could not be read for a while), any document begins this anew.
 """
 
 from __future__ import annotations
@@ -41,3 +42,10 @@ class Silence:
                 self._unread = self._unread.and_then(unread)
             ended = self._count == self._units if self._in_turn is None else before + len(units) >= self._in_turn
             return shown_losses(self._dropped, self._unread) if ended else None
+
+    def broken(self) -> None:
+        """A lane has met a document."""
+        if self._count:
+            with self._lock:
+                self._found[:] = False
+                self._count, self._dropped, self._unread = 0, {}, ALL_READ
